@@ -255,14 +255,18 @@ def _failed_leaders(broker: MonitoringNeeds) -> int:
 
 
 def declare_replica_metrics(registry: Registry, broker: MonitoringNeeds) -> None:
-    def led() -> list[Partition]:
+    def led_partitions() -> list[Partition]:
         return [partition for partition in broker.replicas if partition.is_leader]
 
     registry.read_by(catalogue.PARTITION_COUNT, lambda: len(broker.replicas))
-    registry.read_by(catalogue.LEADER_COUNT, lambda: len(led()))
-    registry.read_by(catalogue.UNDER_REPLICATED, lambda: sum(map(_is_under_replicated, led())))
-    registry.read_by(catalogue.UNDER_MIN_ISR, lambda: sum(_spare_replicas(each) < 0 for each in led()))
-    registry.read_by(catalogue.AT_MIN_ISR, lambda: sum(_spare_replicas(each) == 0 for each in led()))
+    registry.read_by(catalogue.LEADER_COUNT, lambda: len(led_partitions()))
+    registry.read_by(catalogue.UNDER_REPLICATED, lambda: sum(map(_is_under_replicated, led_partitions())))
+    registry.read_by(
+        catalogue.UNDER_MIN_ISR, lambda: sum(_spare_replicas(each) < 0 for each in led_partitions())
+    )
+    registry.read_by(
+        catalogue.AT_MIN_ISR, lambda: sum(_spare_replicas(each) == 0 for each in led_partitions())
+    )
     registry.read_by(catalogue.OFFLINE_DIRS, lambda: len(broker.logs.offline_dirs))
     of_led: dict[Metric, Callable[[Partition], int]] = {
         catalogue.PARTITION_UNDER_REPLICATED: _is_under_replicated,
@@ -277,7 +281,7 @@ def declare_replica_metrics(registry: Registry, broker: MonitoringNeeds) -> None
         catalogue.LOG_SEGMENTS: lambda partition: len(partition.log.segments),
     }
     for metric, read in of_led.items():
-        registry.computed(metric, _each_partition(led, read))
+        registry.computed(metric, _each_partition(led_partitions, read))
     for metric, read in of_all.items():
         registry.computed(metric, _each_partition(lambda: list(broker.replicas), read))
 

@@ -73,8 +73,8 @@ def state_usages(broker: Bounded) -> Iterator[StateUsage]:
     yield StateUsage(
         "fetch-session-partitions", fetches.partition_count, fetches.max_partitions, fetches.refused
     )
-    resources, most = invented_resources(broker.image), broker.config["barnabas.configs.max.resources"]
-    yield StateUsage("config-resources", resources, most, broker.refused_configs)
+    resources, limit = invented_resources(broker.image), broker.config["barnabas.configs.max.resources"]
+    yield StateUsage("config-resources", resources, limit, broker.refused_configs)
     image, config = broker.image, broker.config
     yield StateUsage("quota-entities", len(image.client_quotas), config["barnabas.quotas.max.entities"], None)
     yield StateUsage("acls", len(image.acls), config["barnabas.acls.max"], None)

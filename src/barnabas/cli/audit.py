@@ -70,9 +70,9 @@ def describe_event(event: dict[str, Any]) -> str:
     kind = event.get("event")
     if kind == "lost":
         return f"{start}{event.get('count')} events were lost"
-    who = f"{event.get('principal') or 'unknown user'} from {event.get('host')}"
+    principal = f"{event.get('principal') or 'unknown user'} from {event.get('host')}"
     outcome = "allowed" if event.get("allowed") else "DENIED"
     if kind == "login":
-        return f"{start}{outcome}  {who} logs in with {event.get('mechanism')}"
+        return f"{start}{outcome}  {principal} logs in with {event.get('mechanism')}"
     resource = f"{event.get('resource_type')} {event.get('resource')}"
-    return f"{start}{outcome}  {who} {event.get('api')}: {event.get('operation')} {resource}"
+    return f"{start}{outcome}  {principal} {event.get('api')}: {event.get('operation')} {resource}"

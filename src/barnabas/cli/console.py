@@ -165,11 +165,11 @@ def password(output: Output = OutputFormat.TABLE) -> None:
     """
     from barnabas.services.console.access import hash_of
 
-    given = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
-    given = given or sys.stdin.readline().rstrip("\n")
-    if not given:
+    value = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
+    value = value or sys.stdin.readline().rstrip("\n")
+    if not value:
         raise typer.BadParameter("the password is empty")
-    made = str(hash_of(given))
+    made = str(hash_of(value))
     if output is OutputFormat.JSON:
         show_json({"password": made})
     else:

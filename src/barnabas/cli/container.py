@@ -39,10 +39,10 @@ def container_settings(
         config = mounted
     file = {} if config is None else parse_properties(config.read_text(encoding="utf-8"))
     variables, notices = read_environment(environment)
-    given = {**file, **variables}
-    defaults = DEFAULTS if given else {**DEFAULTS, **WITHOUT_SETTINGS}
-    properties = {**defaults, **given}
-    if "log.dir" in given and "log.dirs" not in given:
+    settings = {**file, **variables}
+    defaults = DEFAULTS if settings else {**DEFAULTS, **WITHOUT_SETTINGS}
+    properties = {**defaults, **settings}
+    if "log.dir" in settings and "log.dirs" not in settings:
         del properties["log.dirs"]
     return EnvironmentSettings(properties, notices)
 

@@ -171,10 +171,10 @@ def _explain_refusal(error: KafkaError, command: tuple[str, ...]) -> str:
 
 def _explain_denial(command: tuple[str, ...], resource: str) -> str:
     right = OPERATIONS.get(command[0] if command else "") or OPERATIONS.get(" ".join(command)) or "describe"
-    who = _principal()
+    principal = _principal()
     return (
-        f"{who} has no permission to {right} here. A super user can grant it: "
-        f"`barnabas acls allow {who} {right} {resource}`; `barnabas acls explain` shows which ACLs apply."
+        f"{principal} has no permission to {right} here. A super user can grant it: "
+        f"`barnabas acls allow {principal} {right} {resource}`; `barnabas acls explain` shows which ACLs apply."
     )
 
 

@@ -205,8 +205,8 @@ def _document(group: GroupDetails) -> dict[str, Any]:
 
 def _history_row(rebalance: Rebalance) -> dict[str, Any]:
     row = rebalance._asdict()
-    moment = datetime.datetime.fromtimestamp(row.pop("timestamp") / 1000).astimezone()
-    return {"time": moment.isoformat(timespec="milliseconds"), **row}
+    time_text = datetime.datetime.fromtimestamp(row.pop("timestamp") / 1000).astimezone()
+    return {"time": time_text.isoformat(timespec="milliseconds"), **row}
 
 
 async def _list(client: Client) -> list[dict[str, Any]]:

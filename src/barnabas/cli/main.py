@@ -125,7 +125,7 @@ def top_level(
     """Barnabas: a Kafka that installs with pip."""
 
 
-def make_app(asked: str = "") -> typer.Typer:
+def make_app(command_name: str = "") -> typer.Typer:
     """All commands, or only the one that was asked for: the others take 0.1 s to import and to build."""
     app = typer.Typer(
         name="barnabas",
@@ -137,7 +137,7 @@ def make_app(asked: str = "") -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback(epilog=EPILOG, no_args_is_help=True)(top_level)
-    names = [asked] if asked in COMMANDS or asked in GROUPS else [*COMMANDS, *GROUPS]
+    names = [command_name] if command_name in COMMANDS or command_name in GROUPS else [*COMMANDS, *GROUPS]
     for name in names:
         if name in COMMANDS:
             app.command(name)(getattr(_module(COMMANDS[name]), name))
@@ -153,8 +153,8 @@ def _module(name: str) -> ModuleType:
 
 def main() -> None:
     is_completion = "_BARNABAS_COMPLETE" in os.environ
-    asked = sys.argv[1] if len(sys.argv) > 1 and not is_completion else ""
-    make_app(asked)(prog_name="barnabas")
+    command_name = sys.argv[1] if len(sys.argv) > 1 and not is_completion else ""
+    make_app(command_name)(prog_name="barnabas")
 
 
 if __name__ == "__main__":

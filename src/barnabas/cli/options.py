@@ -38,8 +38,8 @@ def add_to_commands(group: Command) -> None:
 
 def command_config() -> Path | None:
     """The file that this command was given."""
-    given = _file.get()
-    return Path(given) if given else None
+    value = _file.get()
+    return Path(value) if value else None
 
 
 def command_security() -> ClientSecurity:

@@ -171,10 +171,10 @@ def serve(
     from barnabas.config.broker import BrokerConfig
 
     options = {"node.id": node_id, "zookeeper.connect": zookeeper, "barnabas.processes": processes}
-    given = {**parse_settings(settings), **_given(options)}
+    values = {**parse_settings(settings), **_given(options)}
     if environment:
-        given, config = {**_read_environment(config), **given}, None
-    properties = collect_properties(data, listen, config, given, tls, users=users)
+        values, config = {**_read_environment(config), **values}, None
+    properties = collect_properties(data, listen, config, values, tls, users=users)
     broker_config = BrokerConfig.load(properties)
     check_folders(broker_config.log_dirs)
     log_to_stderr(verbose)

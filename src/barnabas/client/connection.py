@@ -116,13 +116,13 @@ class BrokerConnection:
 
     def version_for(self, request_class: type[Message]) -> int:
         """The newest version that both sides support."""
-        theirs = self.versions.get(request_class.api_key)
-        if theirs is None:
+        supported = self.versions.get(request_class.api_key)
+        if supported is None:
             raise UnsupportedApiError(f"the broker at {self.address} does not support {request_class.NAME}")
-        version = min(theirs.last, request_class.max_version)
-        if version < max(theirs.first, request_class.min_version):
+        version = min(supported.last, request_class.max_version)
+        if version < max(supported.first, request_class.min_version):
             raise UnsupportedApiError(
-                f"the broker at {self.address} supports {request_class.NAME} {theirs.first}-{theirs.last}, "
+                f"the broker at {self.address} supports {request_class.NAME} {supported.first}-{supported.last}, "
                 f"this client {request_class.min_version}-{request_class.max_version}"
             )
         return version

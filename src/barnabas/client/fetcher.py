@@ -120,7 +120,9 @@ class Fetcher(AsyncClosable):
         fetched: list[FetchedPartition] = []
         for leader in [leader for leader, task in self._fetches.items() if task in done]:
             task = self._fetches.pop(leader)
-            self._asked = {partition: asked for partition, asked in self._asked.items() if asked != leader}
+            self._asked = {
+                partition: requested for partition, requested in self._asked.items() if requested != leader
+            }
             try:
                 answers = task.result()
             except (KafkaError, ClientError) as error:

@@ -80,11 +80,11 @@ def _rebalances(record: ConsumedRecord, name: str) -> Iterator[Rebalance]:
         return
     value = decode_value(GROUP_RECORDS, key, record.value)
     reasons = [(text or b"").decode() for header, text in record.headers if header == REBALANCE_REASON_HEADER]
-    why = reasons[0] if reasons else "unknown"
+    reason = reasons[0] if reasons else "unknown"
     if isinstance(value, GroupMetadataValue):
-        yield Rebalance(record.timestamp, value.generation, len(value.members), why)
+        yield Rebalance(record.timestamp, value.generation, len(value.members), reason)
     else:
-        yield Rebalance(record.timestamp, value.epoch, None, why)
+        yield Rebalance(record.timestamp, value.epoch, None, reason)
 
 
 def _is_metadata_of(key: object, name: str) -> bool:

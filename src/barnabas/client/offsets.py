@@ -64,41 +64,41 @@ async def end_offsets(
 
 
 async def list_offsets(
-    client: Client, moments: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
+    client: Client, timestamps: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """First record at or after a timestamp (epoch milliseconds) or a special timestamp, by partition."""
-    topics = {partition.topic for partition in moments}
+    topics = {partition.topic for partition in timestamps}
     found: dict[TopicPartition, OffsetAndTimestamp] = await client.retry(
-        lambda: list_offsets_once(client, moments, isolation), topics
+        lambda: list_offsets_once(client, timestamps, isolation), topics
     )
     return found
 
 
 async def list_offsets_once(
-    client: Client, moments: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
+    client: Client, timestamps: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """`list_offsets` without retries."""
     by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
-    for partition, moment in moments.items():
-        by_leader[await client.leader(partition)][partition] = moment
-    asked = (_ask(client, leader, part, isolation) for leader, part in by_leader.items())
-    return {partition: answer for found in await asyncio.gather(*asked) for partition, answer in found}
+    for partition, timestamp in timestamps.items():
+        by_leader[await client.leader(partition)][partition] = timestamp
+    requests = (_ask(client, leader, part, isolation) for leader, part in by_leader.items())
+    return {partition: answer for found in await asyncio.gather(*requests) for partition, answer in found}
 
 
 async def _ask(
-    client: Client, leader: int, moments: Mapping[TopicPartition, int], isolation: int
+    client: Client, leader: int, timestamps: Mapping[TopicPartition, int], isolation: int
 ) -> list[tuple[TopicPartition, OffsetAndTimestamp]]:
-    response = await client.send_to_broker(leader, offsets_request(client, moments, isolation))
+    response = await client.send_to_broker(leader, offsets_request(client, timestamps, isolation))
     return [(tp, _checked(tp.topic, answer)) for tp, answer in answers_in(response)]
 
 
 def offsets_request(
-    client: Client, moments: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
+    client: Client, timestamps: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
 ) -> ListOffsetsRequest:
     topics: dict[str, ListOffsetsTopic] = {}
-    for (name, index), moment in moments.items():
+    for (name, index), timestamp in timestamps.items():
         topic = topics.setdefault(name, ListOffsetsTopic(name=name))
-        topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=moment))
+        topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=timestamp))
     timeout_ms = int(client.request_timeout * 1000)
     return ListOffsetsRequest(
         replica_id=-1, isolation_level=isolation, topics=list(topics.values()), timeout_ms=timeout_ms
@@ -140,13 +140,13 @@ def parse_start(text: str) -> Start:
     if word.removeprefix("-").isdecimal():
         return _parse_number(int(word))
     try:
-        moment = datetime.datetime.fromisoformat(text.strip())
+        timestamp = datetime.datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError(
             f"{text!r} is not a valid start position: write beginning, end, an offset such as 120, -10 for the last "
             "ten records, or a time such as 2026-11-15T08:30 or 1700000000000 (milliseconds)"
         ) from None
-    return Start("time", int(moment.timestamp() * 1000))  # without a time zone, local time
+    return Start("time", int(timestamp.timestamp() * 1000))  # without a time zone, local time
 
 
 def _parse_number(number: int) -> Start:
@@ -173,9 +173,9 @@ async def resolve_start(
 
 
 async def _resolve_time(
-    client: Client, partitions: Sequence[TopicPartition], moment: int
+    client: Client, partitions: Sequence[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, int]:
-    found = await list_offsets(client, dict.fromkeys(partitions, moment))
+    found = await list_offsets(client, dict.fromkeys(partitions, timestamp))
     ends = await end_offsets(client, partitions)
     return {
         partition: answer.offset if answer.offset >= 0 else ends[partition]

@@ -84,8 +84,8 @@ async def configured_as_tiered(client: Client, topics: Iterable[TopicMetadata]) 
         for index, partition in topic.partitions.items()
         if partition.leader >= 0
     ]
-    told = await ask_leaders(client, partitions)
-    return sorted({tp.topic for tp, tier in told.items() if tier.pending_bytes >= 0})
+    reports = await ask_leaders(client, partitions)
+    return sorted({tp.topic for tp, tier in reports.items() if tier.pending_bytes >= 0})
 
 
 async def find_tiered(client: Client, topics: Mapping[str, TopicMetadata]) -> list[str]:
@@ -107,10 +107,10 @@ async def describe_tiers(client: Client, topics: Iterable[TopicMetadata]) -> lis
     }
     served = [tp for tp, partition in partitions.items() if partition.leader >= 0]
     # In this order: each offset only grows, and none may appear to be below the next one.
-    offsets = {moment: await _offsets(client, served, moment) for moment in _MOMENTS}
+    offsets = {timestamp: await _offsets(client, served, timestamp) for timestamp in _MOMENTS}
     sizes = await replica_sizes(client, {partitions[tp].leader for tp in served})
-    told = await ask_leaders(client, served)
-    return [_tiers(tp, partition, offsets, sizes, told) for tp, partition in partitions.items()]
+    reports = await ask_leaders(client, served)
+    return [_tiers(tp, partition, offsets, sizes, reports) for tp, partition in partitions.items()]
 
 
 async def ask_leaders(
@@ -127,16 +127,16 @@ async def _ask_once(client: Client, partitions: list[TopicPartition]) -> dict[To
     by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
     for tp in partitions:
         by_leader[await client.leader(tp)][tp] = EARLIEST
-    told: dict[TopicPartition, PartitionTier] = {}
-    for leader, moments in by_leader.items():
-        request = offsets_request(client, moments)
+    reports: dict[TopicPartition, PartitionTier] = {}
+    for leader, timestamps in by_leader.items():
+        request = offsets_request(client, timestamps)
         request.barnabas_tiers = True
         response: ListOffsetsResponse = await client.send_to_broker(leader, request)
         for tp, answer in answers_in(response):
             raise_for(answer.error_code, f"the remote part of {tp}")
             if answer.barnabas_tier.replica_bytes >= 0:
-                told[tp] = answer.barnabas_tier
-    return told
+                reports[tp] = answer.barnabas_tier
+    return reports
 
 
 async def ask_brokers(client: Client, brokers: Iterable[int]) -> dict[int, BrokerTiers | str]:
@@ -170,13 +170,13 @@ _MOMENTS = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, LATEST)
 
 
 async def _offsets(
-    client: Client, partitions: list[TopicPartition], moment: int
+    client: Client, partitions: list[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, int]:
     if not partitions:
         return {}
-    if moment == LATEST_TIERED:
+    if timestamp == LATEST_TIERED:
         await _check_version(client)
-    answers = await list_offsets(client, dict.fromkeys(partitions, moment))
+    answers = await list_offsets(client, dict.fromkeys(partitions, timestamp))
     return {tp: answer.offset for tp, answer in answers.items()}
 
 
@@ -193,12 +193,12 @@ def _tiers(
     partition: PartitionMetadata,
     offsets: Mapping[int, Mapping[TopicPartition, int]],
     sizes: Mapping[int, Mapping[TopicPartition, int]],
-    told: Mapping[TopicPartition, PartitionTier],
+    reports: Mapping[TopicPartition, PartitionTier],
 ) -> PartitionTiers:
     if tp not in offsets[LATEST]:
         return PartitionTiers(tp, partition.leader)
     log_start = offsets[EARLIEST][tp]
-    copying = told.get(tp)
+    copying = reports.get(tp)
     tiered_end = offsets[LATEST_TIERED][tp] + 1
     if not tiered_end and copying is not None:  # of a compacted topic ListOffsets says nothing
         tiered_end = min(copying.tiered_end, offsets[LATEST][tp])

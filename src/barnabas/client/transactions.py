@@ -131,9 +131,9 @@ async def producers_of(
     for tp in partitions:
         by_leader[await client.leader(tp)].append(tp)
     found: dict[TopicPartition, list[ProducerState]] = {}
-    for leader, led in by_leader.items():
-        for start in range(0, len(led), DESCRIBED_AT_ONCE):
-            request = _producers_request(led[start : start + DESCRIBED_AT_ONCE])
+    for leader, leader_partitions in by_leader.items():
+        for start in range(0, len(leader_partitions), DESCRIBED_AT_ONCE):
+            request = _producers_request(leader_partitions[start : start + DESCRIBED_AT_ONCE])
             response: DescribeProducersResponse = await client.send_to_broker(leader, request)
             found |= {
                 TopicPartition(topic.name, answer.partition_index): answer.active_producers

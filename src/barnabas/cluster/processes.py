@@ -48,8 +48,8 @@ def represented(image: MetadataImage, broker_id: int, process: NodeProcess) -> f
     """Brokers whose partitions this process loads: itself, and processes that its node has no more."""
     node, count = process
     others = (number_of(each.id, node) for each in image.brokers.values() if node_of(each) == node)
-    mine = (k for k in others if k >= count and k % count == number_of(broker_id, node))
-    return frozenset({broker_id, *(broker_of(node, k) for k in mine)})
+    own_nodes = (k for k in others if k >= count and k % count == number_of(broker_id, node))
+    return frozenset({broker_id, *(broker_of(node, k) for k in own_nodes)})
 
 
 def is_on_node(image: MetadataImage, state: PartitionState, node: int) -> bool:

@@ -240,19 +240,19 @@ def _share_evenly(
     for member_id, member in members.items():
         owned[member_id] = _owned(member, topics, counts)
         yield
-    least, extra = divmod(sum(counts[topic] for topic in topics), len(members))
+    base, extra = divmod(sum(counts[topic] for topic in topics), len(members))
     by_owned = yield from sort((-len(partitions), member_id) for member_id, partitions in owned.items())
     kept: set[TopicIdPartition] = set()
     shares: dict[str, list[TopicIdPartition]] = {}
     for number, (_, member_id) in enumerate(by_owned):
         still_there = [tp for tp in owned[member_id] if tp not in kept]
-        shares[member_id] = still_there[: least + (number < extra)]
+        shares[member_id] = still_there[: base + (number < extra)]
         kept.update(shares[member_id])
         yield
     free = ((topic, index) for topic in ordered_topics for index in range(counts[topic]))
     left = (tp for tp in free if tp not in kept)
     for number, (_, member_id) in enumerate(by_owned):
-        missing = least + (number < extra) - len(shares[member_id])
+        missing = base + (number < extra) - len(shares[member_id])
         if missing > 0:
             shares[member_id] += islice(left, missing)
             yield
@@ -312,10 +312,10 @@ def _sort_key(member_id: str, member: MemberSpec) -> tuple[bool, str, str]:
 
 def _runs(partitions: int, subscribers: int) -> Iterator[range]:
     """The first members get one more if the count is not divisible."""
-    least, extra = divmod(partitions, subscribers or 1)
+    base, extra = divmod(partitions, subscribers or 1)
     start = 0
     for number in range(subscribers):
-        end = start + least + (number < extra)
+        end = start + base + (number < extra)
         yield range(start, end)
         start = end
 

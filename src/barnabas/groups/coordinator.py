@@ -216,12 +216,12 @@ class GroupCoordinator:
     def topics_changed(self, changed: Iterable[str], deleted: Iterable[str]) -> None:
         """Topics were created or deleted, or their partitions or racks changed. Nothing is hashed or written here: a
         group evaluates the change with its next heartbeat."""
-        gone = set(deleted)
-        self.topics.changed(gone)
+        removed_topics = set(deleted)
+        self.topics.changed(removed_topics)
         for _, shard in self.runtime.shards():
-            shard.topics_changed(gone.union(changed), gone)
-        if gone:
-            self._for_each_group(lambda group_id, shard: shard.forget_topics(group_id, gone))
+            shard.topics_changed(removed_topics.union(changed), removed_topics)
+        if removed_topics:
+            self._for_each_group(lambda group_id, shard: shard.forget_topics(group_id, removed_topics))
 
     def _clean_up(self) -> None:
         self.start()

@@ -101,28 +101,28 @@ class MemoryBudget:
     def check_member(self) -> None:
         """Raise if another member exceeds the limit; existing members may always rejoin."""
         if self.members >= self.bounds.members:
-            most = self.bounds.members
+            limit = self.bounds.members
             raise self._full(
-                "members", f"as many members of groups as barnabas.groups.max.members allows ({most})"
+                "members", f"as many members of groups as barnabas.groups.max.members allows ({limit})"
             )
 
     def check_bytes(self, wanted: int) -> None:
         """Raise if `size` more bytes of member metadata exceed the budget."""
         if self.member_bytes + wanted > self.bounds.size:
-            most = self.bounds.size
+            limit = self.bounds.size
             raise self._full(
-                "bytes", f"as much of its groups in memory as barnabas.groups.max.bytes allows ({most})"
+                "bytes", f"as much of its groups in memory as barnabas.groups.max.bytes allows ({limit})"
             )
 
     def check_metadata(self, protocols: int, size: int) -> None:
         """Raise if one member's metadata is too large: all of it is parsed, stored and sent to the leader."""
-        most = self.bounds.metadata
-        if size > most or protocols * PROTOCOL_BYTES > most:
+        limit = self.bounds.metadata
+        if size > limit or protocols * PROTOCOL_BYTES > limit:
             self.refused["metadata"] += 1
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"a member has {protocols} protocols with metadata of {size} bytes, and "
-                f"barnabas.groups.max.member.metadata.bytes allows {most}: subscribe by pattern, or raise the setting",
+                f"barnabas.groups.max.member.metadata.bytes allows {limit}: subscribe by pattern, or raise the setting",
             )
         self.max_metadata = max(self.max_metadata, size)
 

@@ -235,8 +235,8 @@ class GroupShard:
 
     def forget_topics(self, group_id: str, topics: set[str]) -> CoordinatorResult[None]:
         """Drop the offsets of deleted topics."""
-        gone = [tp for tp in self._all_partitions(group_id) if tp.topic in topics]
-        return CoordinatorResult(None, _offset_tombstones(group_id, gone))
+        removed_topics = [tp for tp in self._all_partitions(group_id) if tp.topic in topics]
+        return CoordinatorResult(None, _offset_tombstones(group_id, removed_topics))
 
     # -- replaying ----------------------------------------------------------------------------------
 

@@ -77,10 +77,10 @@ class Subscriptions:
             self.size -= text_bytes(names) + NAME_BYTES * len(names)
             self.names -= len(names)
 
-    def topics_without(self, gone: Iterable[Names], joined: Names = NO_NAMES) -> set[str]:
+    def topics_without(self, removed_topics: Iterable[Names], joined: Names = NO_NAMES) -> set[str]:
         """All topics after members with these names have left and one has joined."""
         leaving: Counter[str] = Counter()
-        for names in gone:
+        for names in removed_topics:
             leaving.update(names)
         topics = set(self._subscribers)
         topics.difference_update(name for name, count in leaving.items() if self._subscribers[name] <= count)

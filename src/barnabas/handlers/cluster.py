@@ -124,11 +124,11 @@ async def unregister_broker(
 async def elect_leaders(
     broker: ClusterNeeds, request: Request, message: ElectLeadersRequest
 ) -> ElectLeadersResponse:
-    asked = message.topic_partitions
+    requested = message.topic_partitions
     wanted = (
         None
-        if asked is None
-        else [TopicPartition(topic.topic, index) for topic in asked for index in topic.partitions]
+        if requested is None
+        else [TopicPartition(topic.topic, index) for topic in requested for index in topic.partitions]
     )
     try:
         election = _election(message.election_type)
@@ -199,11 +199,11 @@ async def alter_partition_reassignments(
 def list_partition_reassignments(
     broker: ClusterNeeds, request: Request, message: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    asked = message.topics
+    requested = message.topics
     wanted = (
         None
-        if asked is None
-        else [TopicPartition(topic.name, index) for topic in asked for index in topic.partition_indexes]
+        if requested is None
+        else [TopicPartition(topic.name, index) for topic in requested for index in topic.partition_indexes]
     )
     by_topic: dict[str, list[OngoingPartitionReassignment]] = {}
     for (topic, index), state in reassignment.list_reassignments(broker.image, wanted).items():

@@ -195,8 +195,8 @@ def _above_quota(
     if context is SELF or QuotaKind.MUTATION not in broker.quotas.kinds:
         return refused
     for topic in wanted:
-        asked = topic.partitions if topic.partitions > 0 else broker.policy.num_partitions
-        if broker.quotas.admit(context, len(topic.assignments) or asked, is_strict=True):
+        requested = topic.partitions if topic.partitions > 0 else broker.policy.num_partitions
+        if broker.quotas.admit(context, len(topic.assignments) or requested, is_strict=True):
             refused[topic.name] = KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     return refused
 

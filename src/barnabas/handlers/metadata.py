@@ -134,8 +134,8 @@ def _answering(
             described = yield from _describing(view, known)
             topics.append(described)
     else:  # each topic once, even if it was named repeatedly
-        for asked in {(topic.topic_id, topic.name): topic for topic in message.topics}.values():
-            described = yield from _one(view, asked, refusals)
+        for requested in {(topic.topic_id, topic.name): topic for topic in message.topics}.values():
+            described = yield from _one(view, requested, refusals)
             topics.append(described)
     return MetadataResponse(
         brokers=[MetadataResponseBroker(*endpoint) for endpoint in endpoints],
@@ -149,16 +149,16 @@ def _answering(
 
 
 def _one(
-    view: PartitionView, asked: MetadataRequestTopic, refusals: _Refusals
+    view: PartitionView, requested: MetadataRequestTopic, refusals: _Refusals
 ) -> Generator[None, None, MetadataResponseTopic]:
-    if asked.topic_id != ZERO_UUID:
-        topic = view.image.topic_by_id(asked.topic_id)
+    if requested.topic_id != ZERO_UUID:
+        topic = view.image.topic_by_id(requested.topic_id)
         if topic is not None:
             return (yield from _describing(view, topic))
         return MetadataResponseTopic(
-            error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+            error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=requested.topic_id
         )
-    name = asked.name or ""
+    name = requested.name or ""
     topic = view.image.topics.get(name)
     if topic is not None:
         return (yield from _describing(view, topic))

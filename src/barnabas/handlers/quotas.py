@@ -30,8 +30,8 @@ _ANSWERED = (16, 18, 38)
 
 
 def _produced(message: ProduceRequest, context: RequestContext) -> int:
-    whole, of_topic, of_partition = _ASKED
-    size = whole + len(context.client_id or "") + len(message.transactional_id or "")
+    of_request, of_topic, of_partition = _ASKED
+    size = of_request + len(context.client_id or "") + len(message.transactional_id or "")
     for topic in message.topic_data:
         size += of_topic + (len(topic.name) or len(topic.topic_id))
         for partition in topic.partition_data:

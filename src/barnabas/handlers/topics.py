@@ -101,11 +101,11 @@ def _refusal_of_size(message: CreateTopicsRequest, default: int) -> Steps[KafkaE
     """Return the error of a request above the limit. Topics beyond it are not counted: there may be very
     many.
     """
-    asked = 0
+    requested = 0
     for number, topic in enumerate(message.topics, 1):
         partitions = default if topic.num_partitions == decide.DEFAULT else max(topic.num_partitions, 0)
-        asked += len(topic.assignments) or partitions
-        error = decide.refusal_of_size(asked)
+        requested += len(topic.assignments) or partitions
+        error = decide.refusal_of_size(requested)
         if error is not None:
             return error
         if not number % STEP:
@@ -182,20 +182,22 @@ def _rows(broker: TopicsNeeds, created: CreatedTopic) -> list[CreatableTopicConf
 async def delete_topics(
     broker: TopicsNeeds, request: Request, message: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
-    asked = message.topics or [DeleteTopicState(name=name) for name in message.topic_names]
+    requested = message.topics or [DeleteTopicState(name=name) for name in message.topic_names]
     if not broker.config["delete.topic.enable"]:
         # Version 3 brought the error code.
         code = ErrorCode.TOPIC_DELETION_DISABLED if request.version >= 3 else ErrorCode.INVALID_REQUEST
-        return _answer_all(asked, KafkaError(code, "Topic deletion is disabled."))
+        return _answer_all(requested, KafkaError(code, "Topic deletion is disabled."))
     try:
-        answers = await broker.controller.submit(lambda image: _delete(image, asked))
+        answers = await broker.controller.submit(lambda image: _delete(image, requested))
     except KafkaError as error:
-        return _answer_all(asked, error)
+        return _answer_all(requested, error)
     return DeleteTopicsResponse(responses=answers)
 
 
-def _delete(image: MetadataImage, asked: Sequence[DeleteTopicState]) -> Decided[list[DeletableTopicResult]]:
-    plan = _Deletions(image, asked)
+def _delete(
+    image: MetadataImage, requested: Sequence[DeleteTopicState]
+) -> Decided[list[DeletableTopicResult]]:
+    plan = _Deletions(image, requested)
     deltas, _ = decide.delete_topics(image, list(plan.topics))
     done = [_deletion_result(name, topic_id, None) for topic_id, name in plan.topics.items()]
     return deltas, plan.refused + done
@@ -204,13 +206,13 @@ def _delete(image: MetadataImage, asked: Sequence[DeleteTopicState]) -> Decided[
 class _Deletions:
     """Splits the request into topics to delete (id and name) and results that are certain already."""
 
-    def __init__(self, image: MetadataImage, asked: Sequence[DeleteTopicState]) -> None:
+    def __init__(self, image: MetadataImage, requested: Sequence[DeleteTopicState]) -> None:
         self.topics: dict[Uuid, str] = {}
         self.refused: list[DeletableTopicResult] = []
         self._image = image
-        self._names = Counter(topic.name for topic in asked if topic.topic_id == ZERO_UUID)
-        self._ids = Counter(topic.topic_id for topic in asked if topic.name is None)
-        for name, topic_id in dict.fromkeys((topic.name, topic.topic_id) for topic in asked):
+        self._names = Counter(topic.name for topic in requested if topic.topic_id == ZERO_UUID)
+        self._ids = Counter(topic.topic_id for topic in requested if topic.name is None)
+        for name, topic_id in dict.fromkeys((topic.name, topic.topic_id) for topic in requested):
             self._sort(name, topic_id)
 
     def _sort(self, name: str | None, topic_id: Uuid) -> None:
@@ -261,9 +263,9 @@ def _deletion_result(name: str | None, topic_id: Uuid, error: KafkaError | None)
     )
 
 
-def _answer_all(asked: Sequence[DeleteTopicState], error: KafkaError) -> DeleteTopicsResponse:
+def _answer_all(requested: Sequence[DeleteTopicState], error: KafkaError) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(
-        responses=[_deletion_result(topic.name, topic.topic_id, error) for topic in asked]
+        responses=[_deletion_result(topic.name, topic.topic_id, error) for topic in requested]
     )
 
 

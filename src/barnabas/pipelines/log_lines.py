@@ -198,11 +198,11 @@ class OpenEntry:
 def _iso(text: str) -> str:
     """Convert a time to a format that Spark reads: in UTC if it has an offset, otherwise unchanged."""
     date, rest = text[:10], text[11:]
-    moment = datetime.fromisoformat(f"{date}T{rest.replace(' ', '')}")
-    if moment.tzinfo is None:
-        return moment.isoformat()
+    timestamp = datetime.fromisoformat(f"{date}T{rest.replace(' ', '')}")
+    if timestamp.tzinfo is None:
+        return timestamp.isoformat()
     try:
-        return moment.astimezone(UTC).isoformat()
+        return timestamp.astimezone(UTC).isoformat()
     except OverflowError:
         raise ValueError(f"{text} is before the first year or after the last") from None
 
@@ -216,16 +216,16 @@ def line_rules(
     masks: Mapping[str, str],
 ) -> LineRules:
     """Return rules with the settings `logs.*` of a pipeline; ValueError names an invalid setting."""
-    given = {**DEFAULTS, **settings}
+    merged = {**DEFAULTS, **settings}
     return LineRules(
         begins=begins,
         levels=levels,
         continues=continues,
         masks=masks,
-        max_lines=_number(given, "logs.max.lines"),
-        max_bytes=_number(given, "logs.max.bytes"),
-        join_unknown_lines=_choice(given, "logs.unknown.lines", ("dead-letter", "join")) == "join",
-        mask_letters=_choice(given, "logs.dead.letters", ("masked", "original")) == "masked",
+        max_lines=_number(merged, "logs.max.lines"),
+        max_bytes=_number(merged, "logs.max.bytes"),
+        join_unknown_lines=_choice(merged, "logs.unknown.lines", ("dead-letter", "join")) == "join",
+        mask_letters=_choice(merged, "logs.dead.letters", ("masked", "original")) == "masked",
     )
 
 

@@ -122,33 +122,33 @@ class SparkClientSettings:
     security: ClientSecurity = PLAINTEXT
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> SparkClientSettings:
+    def parse(cls, value: Mapping[str, str]) -> SparkClientSettings:
         """Names as Kafka writes them, without the prefix."""
-        bootstrap = given.get("bootstrap.servers", "").strip()
+        bootstrap = value.get("bootstrap.servers", "").strip()
         if not bootstrap:
             raise ClientSettingError("option 'kafka.bootstrap.servers' must be given")
-        committed_only = _committed_only(given)
+        committed_only = _committed_only(value)
         return cls(
             bootstrap,
-            given.get("client.id", cls.client_id),
-            given.get("group.id") or None,
+            value.get("client.id", cls.client_id),
+            value.get("group.id") or None,
             committed_only,
-            _number(given, "request.timeout.ms", 30_000) / 1000,
-            _number(given, "default.api.timeout.ms", 60_000) / 1000,
+            _number(value, "request.timeout.ms", 30_000) / 1000,
+            _number(value, "default.api.timeout.ms", 60_000) / 1000,
             FetchSettings(
-                min_bytes=_number(given, "fetch.min.bytes", 1),
-                max_bytes=_number(given, "fetch.max.bytes", 50 * 1024 * 1024),
-                max_wait=_number(given, "fetch.max.wait.ms", 500) / 1000,
-                partition_bytes=_number(given, "max.partition.fetch.bytes", PARTITION_BYTES),
+                min_bytes=_number(value, "fetch.min.bytes", 1),
+                max_bytes=_number(value, "fetch.max.bytes", 50 * 1024 * 1024),
+                max_wait=_number(value, "fetch.max.wait.ms", 500) / 1000,
+                partition_bytes=_number(value, "max.partition.fetch.bytes", PARTITION_BYTES),
                 isolation=READ_COMMITTED if committed_only else READ_UNCOMMITTED,
             ),
-            _security(given),
+            _security(value),
         )
 
     @classmethod
-    def without_brokers(cls, given: Mapping[str, str]) -> SparkClientSettings:
+    def without_brokers(cls, value: Mapping[str, str]) -> SparkClientSettings:
         """For an object store: of all settings, only `isolation.level` applies."""
-        return cls("", committed_only=_committed_only(given))
+        return cls("", committed_only=_committed_only(value))
 
     @property
     def link(self) -> dict[str, Any]:
@@ -162,8 +162,8 @@ class SparkClientSettings:
         }
 
 
-def _committed_only(given: Mapping[str, str]) -> bool:
-    isolation = given.get("isolation.level", "read_uncommitted").strip().lower()
+def _committed_only(value: Mapping[str, str]) -> bool:
+    isolation = value.get("isolation.level", "read_uncommitted").strip().lower()
     if isolation not in ("read_committed", "read_uncommitted"):
         raise ClientSettingError(
             f"option 'kafka.isolation.level' must be read_committed or read_uncommitted, not {isolation!r}"
@@ -185,10 +185,10 @@ def check_client_setting(name: str, side: str) -> None:
     raise ClientSettingError(f"unknown option {CLIENT_PREFIX + name!r} of the {side}{hint}")
 
 
-def _security(given: Mapping[str, str]) -> ClientSecurity:
+def _security(value: Mapping[str, str]) -> ClientSecurity:
     """Fail rather than read without the requested encryption or identity."""
     with _as_option():
-        return parse_security(given)
+        return parse_security(value)
 
 
 @contextmanager
@@ -200,8 +200,8 @@ def _as_option() -> Iterator[None]:
         raise ClientSettingError(f"option {CLIENT_PREFIX + error.setting!r} {error.problem}") from None
 
 
-def _number(given: Mapping[str, str], name: str, default: int) -> int:
-    text = given.get(name)
+def _number(value: Mapping[str, str], name: str, default: int) -> int:
+    text = value.get(name)
     if text is None:
         return default
     try:

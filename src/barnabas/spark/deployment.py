@@ -58,14 +58,14 @@ class Deployment(NamedTuple):
 def deployment_of(master: str | None, settings: Mapping[str, str]) -> Deployment:
     """Return the deployment of the next session. `master` and `settings` are those of the caller and come first."""
     is_submitted = GATEWAY in os.environ
-    given = _submitted_settings() if is_submitted else configured_settings()
+    values = _submitted_settings() if is_submitted else configured_settings()
     if master is not None:
-        return Deployment(master, "", given, is_submitted)
-    remote = settings.get(REMOTE) or os.environ.get("SPARK_REMOTE") or given.get(REMOTE, "")
+        return Deployment(master, "", values, is_submitted)
+    remote = settings.get(REMOTE) or os.environ.get("SPARK_REMOTE") or values.get(REMOTE, "")
     if remote and MASTER not in settings:
-        return Deployment("", remote, given, is_submitted)
-    chosen = settings.get(MASTER) or given.get(MASTER) or os.environ.get("MASTER") or LOCAL
-    return Deployment(chosen, "", given, is_submitted)
+        return Deployment("", remote, values, is_submitted)
+    chosen = settings.get(MASTER) or values.get(MASTER) or os.environ.get("MASTER") or LOCAL
+    return Deployment(chosen, "", values, is_submitted)
 
 
 def _submitted_settings() -> dict[str, str]:

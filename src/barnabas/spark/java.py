@@ -65,10 +65,12 @@ def prepare_java() -> None:
 def major_version(java: str) -> int:
     """17 for `openjdk version "17.0.15"`; 0 if unknown."""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        version_output = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    found = re.search(r'version "(\d+)', said.stderr)
+    found = re.search(r'version "(\d+)', version_output.stderr)
     return int(found[1]) if found else 0
 
 

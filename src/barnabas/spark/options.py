@@ -259,11 +259,11 @@ _SPARKS_OWN = frozenset({"path", "paths", "queryname", "outputmode", "triggerint
 class Options:
     """The given options, checked for unknown names; values are checked when read."""
 
-    def __init__(self, given: Mapping[str, str], side: Side) -> None:
+    def __init__(self, raw_options: Mapping[str, str], side: Side) -> None:
         self._side = side
-        self._values = {name.lower(): value for name, value in given.items()}
+        self._values = {name.lower(): value for name, value in raw_options.items()}
         self._names = {option.name.lower(): option for option in OPTIONS if side in option.sides}
-        for name in given:
+        for name in raw_options:
             self._check_name(name)
 
     def __contains__(self, name: str) -> bool:
@@ -323,9 +323,11 @@ class Options:
 
     def registry(self) -> RegistryAccount:
         """The registry that options name, or that the cluster runs; OptionError if there is none."""
-        given = self._values.get("value.registry", "")
+        raw_options = self._values.get("value.registry", "")
         with _as_option():
-            account = parse_registry(self._values, None if given.lower() in ("true", "false") else given)
+            account = parse_registry(
+                self._values, None if raw_options.lower() in ("true", "false") else raw_options
+            )
         account = account or RegistryAccount()
         if not account.is_located and self.client_text("bootstrap.servers"):
             account = _discovered(self.client_settings(), account) or account

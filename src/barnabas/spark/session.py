@@ -101,8 +101,8 @@ def _prepare_local(deployment: Deployment) -> None:
 
 def _java_options(deployment: Deployment, chosen: Mapping[str, str], options: Sequence[str]) -> str:
     archive = archive_options() if deployment.is_local else []
-    given = chosen.get(JAVA_OPTIONS) or deployment.given.get(JAVA_OPTIONS, "")
-    return " ".join([quoted([*archive, *options]), given]).strip()
+    values = chosen.get(JAVA_OPTIONS) or deployment.given.get(JAVA_OPTIONS, "")
+    return " ".join([quoted([*archive, *options]), values]).strip()
 
 
 def _remote_settings(settings: Mapping[str, str]) -> dict[str, str]:

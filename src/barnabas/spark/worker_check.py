@@ -104,8 +104,8 @@ def executor_problem(text: str) -> str:
     if found := _MISSING.search(text):
         return f"Python on the executors has no module {found[1]}: {SHIP}"
     if found := _CANNOT_RUN.search(text):
-        why = "is for another processor" if found[2] == _EXEC_FORMAT else "does not exist there"
-        return f"The executors cannot run {found[1]}, which {why}: {SHIP}"
+        reason = "is for another processor" if found[2] == _EXEC_FORMAT else "does not exist there"
+        return f"The executors cannot run {found[1]}, which {reason}: {SHIP}"
     if _VERSIONS.search(text):
         return f"Executors have another Python than {platform.python_version()} of the driver: {SHIP}"
     return f"Python on the executors cannot run Barnabas: {SHIP}"

@@ -189,7 +189,7 @@ class SaslMechanisms:
             return value
 
         url, rules = str(setting(URL)), token_rules(config, listener, setting)
-        first, most, refresh = (
+        first, limit, refresh = (
             config.of_listener(listener, name, "OAUTHBEARER") / 1000
             for name in (
                 "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
@@ -198,7 +198,7 @@ class SaslMechanisms:
             )
         )
         try:
-            self._new_sources[listener] = key_source(url, refresh, (first, most), self._clock.monotonic)
+            self._new_sources[listener] = key_source(url, refresh, (first, limit), self._clock.monotonic)
         except SecuritySettingError as error:
             raise ConfigError(str(error)) from None
         keys = _CurrentKeys(self._key_sources, listener)

@@ -46,9 +46,9 @@ def authority_of(config: BrokerConfig) -> Authority:
 
 def _made(config: BrokerConfig) -> dict[str, str]:
     authority = authority_of(config)
-    given = {spec.host for spec in (*config.listeners, *config.advertised_listeners)}
+    values = {spec.host for spec in (*config.listeners, *config.advertised_listeners)}
     try:
-        authority.provide(own_hosts(given))
+        authority.provide(own_hosts(values))
     except SecuritySettingError as error:
         raise ConfigError(str(error)) from None
     except OSError as error:

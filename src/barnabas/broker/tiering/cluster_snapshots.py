@@ -113,9 +113,9 @@ class StateRecorder:
         return await read_incarnation(self._store, image.cluster_id) > image.incarnation
 
     async def _record_groups(self, image: MetadataImage, groups: GroupCoordinator) -> None:
-        led = self._replicas.by_name.get(CONSUMER_OFFSETS, {})
+        led_partition = self._replicas.by_name.get(CONSUMER_OFFSETS, {})
         for index, shard in list(groups.runtime.shards()):
-            partition = led.get(index)
+            partition = led_partition.get(index)
             if partition is not None and partition.is_leader:
                 # Up to the high watermark: later records may be lost in a leader change.
                 await self._record_shard(

@@ -112,11 +112,11 @@ class TieredFollowers:
         """Return the offset for a timestamp from the leader; -1 if there is none. Raises KafkaError on failure."""
         leader = partition.state.leader if partition.state is not None else NO_LEADER
         answers = await self._list_offsets(leader, [partition], timestamp)
-        said = answers.get(partition.topic_partition)
-        code = ErrorCode(said.error_code) if said is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if said is None or code:
+        answer = answers.get(partition.topic_partition)
+        code = ErrorCode(answer.error_code) if answer is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if answer is None or code:
             raise KafkaError(code, f"broker {leader} did not return its log start offset")
-        return said.offset
+        return answer.offset
 
     # -- tiered offsets of leaders --------------------------------------------------------------------
 
@@ -138,10 +138,10 @@ class TieredFollowers:
             logger.debug("broker %d did not return its tiered offsets: %s", leader, error)
             return
         for each in followed:
-            said = answers.get(each.topic_partition)
-            is_known = said is not None and not said.error_code and said.offset >= 0
-            if said is not None and is_known and not each.is_leader and not each.is_retired:
-                each.log.note_tiered(said.offset + 1)
+            answer = answers.get(each.topic_partition)
+            is_known = answer is not None and not answer.error_code and answer.offset >= 0
+            if answer is not None and is_known and not each.is_leader and not each.is_retired:
+                each.log.note_tiered(answer.offset + 1)
 
     async def _list_offsets(
         self, leader: int, followed: list[Partition], timestamp: int
@@ -153,9 +153,9 @@ class TieredFollowers:
         request = ListOffsetsRequest(replica_id=self._node_id, topics=list(topics.values()))
         response: ListOffsetsResponse = await self._peers.send(leader, request, VERSION)
         return {
-            TopicPartition(topic.name, said.partition_index): said
+            TopicPartition(topic.name, answer.partition_index): answer
             for topic in response.topics
-            for said in topic.partitions
+            for answer in topic.partitions
         }
 
     async def stop(self) -> None:

@@ -29,10 +29,10 @@ class TieringMetrics:
         parts: ReadingParts,
         pacer: UploadLimiter,
         reads: Callable[[], TieredReads | None],
-        led: Callable[[], Iterable[TieredPartition]],
+        led_partitions: Callable[[], Iterable[TieredPartition]],
     ) -> None:
         self._registry = registry
-        self._led = led
+        self._led = led_partitions
         self._topics()
         self._cache(parts)
         self._traffic(parts.chunks.quota.traffic, pacer.traffic)

@@ -154,12 +154,14 @@ class Tiering:
         TieringMetrics(metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
 
     def _led_parts(self) -> Iterator[TieredPartition]:
-        for tp, led in self.led.items():
-            yield TieredPartition(tp.topic, self.remote[tp][0], led.writer)
+        for tp, led_partition in self.led.items():
+            yield TieredPartition(tp.topic, self.remote[tp][0], led_partition.writer)
 
     def describe(self, log: Log) -> PartitionTier:
-        led = self.led.get(log.topic_partition)
-        return describe_partition(log, led.writer if led is not None else None, self.problem)
+        led_partition = self.led.get(log.topic_partition)
+        return describe_partition(
+            log, led_partition.writer if led_partition is not None else None, self.problem
+        )
 
     def describe_broker(self) -> BrokerTiers:
         return describe_broker(self._parts, self._pacer, self.problem)
@@ -170,9 +172,9 @@ class Tiering:
 
     def use_config(self, config: BrokerConfig) -> None:
         self._pacer.allow(*copying_limits(config))
-        if self.chunks.max_downloads != (most := config["remote.log.reader.threads"]):
-            self.chunks.max_downloads = most
-            self.reader.allow(most)
+        if self.chunks.max_downloads != (limit := config["remote.log.reader.threads"]):
+            self.chunks.max_downloads = limit
+            self.reader.allow(limit)
         self.chunks.quota.rate = config["remote.log.manager.fetch.max.bytes.per.second"]
 
     # -- start and stop -----------------------------------------------------------------------------
@@ -219,9 +221,9 @@ class Tiering:
     async def stop(self) -> None:
         """Cancel uploads, which the next leader resumes. Later metadata changes are ignored."""
         self._is_stopped = True
-        led, self.led = self.led, {}
+        led_partition, self.led = self.led, {}
         await self._deletions.stop()
-        tasks = [each.task for each in led.values()] + list(self._tasks)
+        tasks = [each.task for each in led_partition.values()] + list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -260,10 +262,10 @@ class Tiering:
             end_tiering(partition)
             return
         remote = self._remote_of(partition)
-        led = self.led.get(tp)
+        led_partition = self.led.get(tp)
         leads = partition.is_leader or partition.is_recovering
-        if led is not None and leads and _is_the_same(led, partition):
-            led.writer.wake()
+        if led_partition is not None and leads and _is_the_same(led_partition, partition):
+            led_partition.writer.wake()
             return
         self._stop_writing(tp)
         if self._follows(partition) and is_unfinished(log):
@@ -291,8 +293,8 @@ class Tiering:
 
     def wake(self) -> None:
         """Wake all writers: segments may have been sealed, flushed or expired."""
-        for led in self.led.values():
-            led.writer.wake()
+        for led_partition in self.led.values():
+            led_partition.writer.wake()
 
     def _remote_of(self, partition: Partition) -> RemoteLog:
         tp, log = partition.topic_partition, partition.log
@@ -339,19 +341,19 @@ class Tiering:
         node_id, broker_epoch = self._identity()
         name = f"broker {node_id} of epoch {broker_epoch}"
         is_whole = stays_whole(log)
-        whole = CompactedLeaderLog(partition, remote, clock, self._threads.call) if is_whole else None
+        compacted_log = CompactedLeaderLog(partition, remote, clock, self._threads.call) if is_whole else None
         writer = RemoteWriter(
             self.store,
             remote.folder,
             ManifestWriter(self._image().incarnation, partition.leader_epoch, name),
-            whole or TieredLeaderLog(partition, remote, clock, self._threads.call),
+            compacted_log or TieredLeaderLog(partition, remote, clock, self._threads.call),
             lambda: writer_settings(self._config(), log.config),
             self._pacer,
             self._threads.call,
             clock,
             at=self.at,
             counters=partition.counters,
-            compacted_log=whole,
+            compacted_log=compacted_log,
         )
         task = asyncio.create_task(self._write(writer, partition))
         self.led[partition.topic_partition] = LedPartition(partition.leader_epoch, is_whole, writer, task)
@@ -366,17 +368,19 @@ class Tiering:
             logger.exception("the remote writer of %s has stopped", partition.topic_partition)
 
     def _stop_writing(self, tp: TopicPartition) -> None:
-        led = self.led.pop(tp, None)
-        if led is not None:
-            led.task.cancel()
-            self._ending.add(led.task)
-            led.task.add_done_callback(self._ending.discard)
+        led_partition = self.led.pop(tp, None)
+        if led_partition is not None:
+            led_partition.task.cancel()
+            self._ending.add(led_partition.task)
+            led_partition.task.add_done_callback(self._ending.discard)
 
     async def _writers_ended(self) -> None:
         """Wait for cancelled writers, so that none of their uploads is still in flight."""
         await asyncio.gather(*self._ending, return_exceptions=True)
 
 
-def _is_the_same(led: LedPartition, partition: Partition) -> bool:
+def _is_the_same(led_partition: LedPartition, partition: Partition) -> bool:
     """True if the writer still matches the leader epoch and the cleanup policy."""
-    return led.leader_epoch == partition.leader_epoch and led.is_whole == stays_whole(partition.log)
+    return led_partition.leader_epoch == partition.leader_epoch and led_partition.is_whole == stays_whole(
+        partition.log
+    )

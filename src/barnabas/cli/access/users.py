@@ -161,15 +161,15 @@ def _set(
     from barnabas.security.authn import ScramMechanism
 
     mechanisms = [each for each in ScramMechanism if mechanism in (ScramMechanisms.BOTH, each.sasl_name)]
-    given = None if password_file is None else _read_password(password_file)
-    made = given or secrets.token_urlsafe(18)
+    value = None if password_file is None else _read_password(password_file)
+    made = value or secrets.token_urlsafe(18)
     store.set_password(name, made, mechanisms, iterations)
     facts: dict[str, Any] = {"user": name, "mechanisms": [each.sasl_name for each in mechanisms]}
-    if given is None:
+    if value is None:
         facts["password"] = made
     if output is OutputFormat.JSON:
         show_json(facts)
-    elif given is None:
+    elif value is None:
         say(f"User {name} {done}. The password is shown only once:")
         print(made)
     else:
@@ -252,10 +252,10 @@ def _store(
         return OnlineUsers(bootstrap)
     if data is not None and zookeeper is not None:
         raise typer.BadParameter("give --data for a single node or --zookeeper for a cluster, not both")
-    given = {} if config is None else parse_properties(config.read_text(encoding="utf-8"))
-    given |= parse_settings(settings)
+    value = {} if config is None else parse_properties(config.read_text(encoding="utf-8"))
+    value |= parse_settings(settings)
     if data is not None:
-        given["log.dirs"] = str(data)
+        value["log.dirs"] = str(data)
     if zookeeper is not None:
-        given["zookeeper.connect"] = zookeeper
-    return OfflineUsers(BrokerConfig.load(given))
+        value["zookeeper.connect"] = zookeeper
+    return OfflineUsers(BrokerConfig.load(value))

@@ -126,8 +126,8 @@ async def _send_all(
     return samples
 
 
-async def _sleep_until(moment: float) -> None:
-    ahead = moment - time.monotonic()
+async def _sleep_until(time_text: float) -> None:
+    ahead = time_text - time.monotonic()
     if ahead > 0:
         await asyncio.sleep(ahead)
 

@@ -106,7 +106,7 @@ def _partition(tp: TopicPartition, partition: PartitionMetadata) -> dict[str, An
 
 
 def _reassignment(layout: ClusterLayout, tp: TopicPartition, moving: Reassignment) -> dict[str, Any]:
-    whole = layout.partition_sizes.get(tp, 0)
+    total = layout.partition_sizes.get(tp, 0)
     copied = layout.copied(tp)
     return {
         "topic": tp.topic,
@@ -114,9 +114,9 @@ def _reassignment(layout: ClusterLayout, tp: TopicPartition, moving: Reassignmen
         "replicas": list(moving.target),
         "adding": list(moving.adding),
         "removing": list(moving.removing),
-        "bytes": whole,
+        "bytes": total,
         "copied_bytes": copied,
-        "copied": f"{copied / whole:.0%}" if whole else "-",
+        "copied": f"{copied / total:.0%}" if total else "-",
     }
 
 
@@ -325,13 +325,13 @@ def secure(
     from barnabas.config.broker import BrokerConfig
     from barnabas.config.properties import parse_properties
 
-    given = {} if config is None else parse_properties(config.read_text(encoding="utf-8"))
-    given |= parse_settings(settings)
+    value = {} if config is None else parse_properties(config.read_text(encoding="utf-8"))
+    value |= parse_settings(settings)
     if zookeeper is not None:
-        given["zookeeper.connect"] = zookeeper
-    if not given.get("zookeeper.connect"):
+        value["zookeeper.connect"] = zookeeper
+    if not value.get("zookeeper.connect"):
         raise typer.BadParameter("give --zookeeper, or zookeeper.connect in the file")
-    count = protect(BrokerConfig.load(given))
+    count = protect(BrokerConfig.load(value))
     show_done(output, f"{count} ZooKeeper nodes are now restricted to the brokers.", {"nodes": count})
 
 

@@ -82,8 +82,8 @@ class BrokerChild:
         self._ready.wait(START_SECONDS)
         if not self.address:
             self.end()
-            said = self.output.read_text(errors="replace").strip().splitlines()[-5:]
-            raise BrokerDidNotStartError(f"broker {self.node_id} did not start:\n" + "\n".join(said))
+            tail_lines = self.output.read_text(errors="replace").strip().splitlines()[-5:]
+            raise BrokerDidNotStartError(f"broker {self.node_id} did not start:\n" + "\n".join(tail_lines))
 
     def ask_to_stop(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -312,7 +312,7 @@ def worker(
     from barnabas.cli.connect.worker import run_worker
     from barnabas.connect import WorkerSettings, find_libs, read_configs
 
-    given = WorkerSettings(
+    value = WorkerSettings(
         bootstrap,
         plugins,
         find_libs(kafka_libs),
@@ -321,7 +321,7 @@ def worker(
         security=_security(),
         more=parse_settings(settings),
     )
-    run_worker(given, read_configs(configs or []))
+    run_worker(value, read_configs(configs or []))
 
 
 def _security() -> dict[str, str]:
@@ -337,10 +337,10 @@ def _read(file: Path, settings: list[str] | None, brokers: str | None) -> Connec
     from barnabas.connect import read_connector
     from barnabas.pipelines import settings_from
 
-    given = {BOOTSTRAP_SETTING: brokers} if brokers else {}
+    value = {BOOTSTRAP_SETTING: brokers} if brokers else {}
     if config := command_config():
-        given |= settings_from(config)
-    return read_connector(file, {**given, **parse_settings(settings)})
+        value |= settings_from(config)
+    return read_connector(file, {**value, **parse_settings(settings)})
 
 
 def _name_of(text: str) -> str:

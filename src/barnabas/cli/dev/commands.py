@@ -80,8 +80,8 @@ def dev(
         from barnabas.cli.dev.session import DevSession
         from barnabas.config.broker import BrokerConfig
 
-        given = {**FOR_DEVELOPMENT, **parse_settings(settings)}
-        config = BrokerConfig.load(collect_properties(folder, str(kafka.address), None, given))
+        value = {**FOR_DEVELOPMENT, **parse_settings(settings)}
+        config = BrokerConfig.load(collect_properties(folder, str(kafka.address), None, value))
         check_folders(config.log_dirs)
         log_to_stderr(verbose, quiet=not verbose)
         run = import_broker()
@@ -94,22 +94,22 @@ def dev(
         run(config, _announce_nothing, [*used, session.start])
 
 
-def _companion_endpoint(name: str, extra: str, given: str | None, port: int) -> DevEndpoint:
+def _companion_endpoint(name: str, extra: str, value: str | None, port: int) -> DevEndpoint:
     from barnabas.cli.dev.session import DevEndpoint
     from barnabas.common.installation import extra_command
 
     if not missing_packages(extra):
-        return _endpoint(name, given, port, f"--{extra}")
-    if given is not None:
+        return _endpoint(name, value, port, f"--{extra}")
+    if value is not None:
         raise typer.BadParameter(f"needs {extra_command(extra)}", param_hint=f"--{extra}")
     return DevEndpoint(name, None, f"not installed: {extra_command(extra)}")
 
 
-def _endpoint(name: str, given: str | None, port: int, option: str) -> DevEndpoint:
+def _endpoint(name: str, value: str | None, port: int, option: str) -> DevEndpoint:
     from barnabas.cli.dev.session import DevEndpoint
 
-    if given is not None:
-        wanted = address(given, option)
+    if value is not None:
+        wanted = address(value, option)
         return DevEndpoint(name, wanted if wanted.port else wanted._replace(port=_free_port()))
     if _is_free(port):
         return DevEndpoint(name, Address(HOST, port))
@@ -133,9 +133,9 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def _data_folder(given: Path | None) -> Iterator[Path]:
-    if given is not None:
-        yield given
+def _data_folder(value: Path | None) -> Iterator[Path]:
+    if value is not None:
+        yield value
         return
     folder = Path(tempfile.mkdtemp(prefix="barnabas-dev-"))
     try:

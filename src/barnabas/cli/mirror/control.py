@@ -155,8 +155,8 @@ def promote(
         if source is None:
             await promote_mirrors(client, mirrors, None, seconds)
             return
-        async with _other(source, from_config) as theirs:
-            await promote_mirrors(client, mirrors, theirs, seconds)
+        async with _other(source, from_config) as source_client:
+            await promote_mirrors(client, mirrors, source_client, seconds)
 
     _do("promoted", bootstrap, link, topics, output, work)
 

@@ -359,10 +359,10 @@ def _read(folder: Path, settings: list[str] | None, brokers: str | None) -> Pipe
     from barnabas.pipelines import settings_from
     from barnabas.pipelines.definitions import read_pipeline
 
-    given = {BOOTSTRAP_SETTING: brokers} if brokers else {}
+    value = {BOOTSTRAP_SETTING: brokers} if brokers else {}
     if file := command_config():
-        given |= settings_from(file)
-    return read_pipeline(folder, {**given, **parse_settings(settings)})
+        value |= settings_from(file)
+    return read_pipeline(folder, {**value, **parse_settings(settings)})
 
 
 def _pause(every: str) -> float:

@@ -200,10 +200,10 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         yield
         return
 
-    def asked(number: int, frame: FrameType | None) -> None:
+    def requested(number: int, frame: FrameType | None) -> None:
         stop()
 
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, requested) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

@@ -61,7 +61,7 @@ def list_letters(
     """
     chosen = _filter(where)
     letters = with_client(bootstrap, lambda client: _read(client, topic, chosen, limit, everything))
-    rows = [_row(letter, whole=output is OutputFormat.JSON) for letter in letters]
+    rows = [_row(letter, show_all=output is OutputFormat.JSON) for letter in letters]
     show_rows(output, rows, COLUMNS, empty=f"No dead letters in {topic}.")
 
 
@@ -88,7 +88,7 @@ def show(
     if not found:
         say(f"No dead letter {letter} in {topic}; `barnabas queue dead list {topic}` lists them.")
         raise typer.Exit(1)
-    facts = _row(found[0], whole=True)
+    facts = _row(found[0], show_all=True)
     if output is OutputFormat.JSON:
         show_json(facts)
         return
@@ -172,25 +172,25 @@ async def _redrive(client: Client, topic: str, letters: list[DeadLetter], to: st
         return await redrive(client, topic, letters, to, progress.reached)
 
 
-def _row(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
-    moment = datetime.datetime.fromtimestamp(letter.timestamp / 1000).astimezone()
+def _row(letter: DeadLetter, *, show_all: bool = False) -> dict[str, Any]:
+    time_text = datetime.datetime.fromtimestamp(letter.timestamp / 1000).astimezone()
     row: dict[str, Any] = {
         "letter": letter.where,
-        "time": moment.isoformat(" ", "seconds"),
+        "time": time_text.isoformat(" ", "seconds"),
         "origin": f"{letter.origin.topic}-{letter.origin.partition}@{letter.origin_offset}",
         "group": letter.group,
         "deliveries": letter.deliveries,
         "reason": letter.reason,
-        "key": _text(letter.key, whole),
-        "value": _text(letter.value, whole),
+        "key": _text(letter.key, show_all),
+        "value": _text(letter.value, show_all),
     }
-    if whole:
-        row["headers"] = {name: _text(value, whole) for name, value in letter.headers}
+    if show_all:
+        row["headers"] = {name: _text(value, show_all) for name, value in letter.headers}
     return row
 
 
-def _text(value: bytes | None, whole: bool) -> str | None:
+def _text(value: bytes | None, show_all: bool) -> str | None:
     if value is None:
         return None
     text = value.decode(errors="backslashreplace")
-    return text if whole or len(text) <= SHORT else text[: SHORT - 1] + "…"
+    return text if show_all or len(text) <= SHORT else text[: SHORT - 1] + "…"

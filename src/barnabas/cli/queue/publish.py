@@ -30,8 +30,8 @@ def delivery_headers(delay: str | None, at: str | None) -> list[Header]:
         if delay is not None:
             return [(DELAY_HEADER, str(round(seconds_of(delay) * 1000)).encode())]
         if at is not None:
-            moment = datetime.datetime.fromisoformat(at)
-            return [(DELIVER_AT_HEADER, str(round(moment.timestamp() * 1000)).encode())]
+            time_text = datetime.datetime.fromisoformat(at)
+            return [(DELIVER_AT_HEADER, str(round(time_text.timestamp() * 1000)).encode())]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--delay" if delay else "--at") from None
     return []

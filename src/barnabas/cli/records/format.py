@@ -95,10 +95,10 @@ def _headers(record: ConsumedRecord) -> bytes:
 def _date(record: ConsumedRecord) -> bytes:
     """Local time to the millisecond; timestamps beyond the calendar stay numbers."""
     try:
-        moment = datetime.datetime.fromtimestamp(record.timestamp / 1000).astimezone()
+        time_text = datetime.datetime.fromtimestamp(record.timestamp / 1000).astimezone()
     except (OverflowError, ValueError, OSError):
         return b"%d" % record.timestamp
-    return moment.isoformat(timespec="milliseconds").encode()
+    return time_text.isoformat(timespec="milliseconds").encode()
 
 
 _DIRECTIVES: dict[str, Piece] = {

@@ -38,7 +38,7 @@ def decoding(write: Write, client: SchemaClient, output: OutputFormat | None) ->
     from barnabas.client.schemas.client import NotFramedError
 
     decoder = SchemaDecoder(client)
-    said: set[str] = set()
+    warned: set[str] = set()
 
     def value_of(data: bytes | None) -> Any:
         if data is None:
@@ -46,8 +46,8 @@ def decoding(write: Write, client: SchemaClient, output: OutputFormat | None) ->
         try:
             return decoder(data)
         except NotFramedError as error:
-            if str(error) not in said:
-                said.add(str(error))
+            if str(error) not in warned:
+                warned.add(str(error))
                 say(f"Shown as it is: {error}.")
             return data
 

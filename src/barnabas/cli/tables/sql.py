@@ -95,12 +95,12 @@ def sql(
         )
 
 
-def _location(bootstrap: str, data: str | None, remote: str | None, given: dict[str, str]) -> OpenSource:
+def _location(bootstrap: str, data: str | None, remote: str | None, value: dict[str, str]) -> OpenSource:
     from barnabas.client.security import read_properties
     from barnabas.tables import source_of
 
     if data is not None or remote is not None:
-        return source_of(None, data, remote, given)
+        return source_of(None, data, remote, value)
     file = command_config()
     return source_of(
         bootstrap, None, None, {} if file is None else read_properties(OPTION, file), trusted=True

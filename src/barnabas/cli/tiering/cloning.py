@@ -112,14 +112,14 @@ async def _check_same_store(client: Client, url: str) -> None:
     """A clone in another bucket would never be seen by the brokers."""
     broker = min(client.metadata.brokers)
     found = await admin.describe_configs(client, ConfigResourceType.BROKER, str(broker))
-    theirs = next((each.value for each in found if each.name == STORE_URL), None)
-    if not theirs:
+    remote_url = next((each.value for each in found if each.name == STORE_URL), None)
+    if not remote_url:
         raise CloneRefusedError(
             "The cluster has no tiered storage: set remote.log.storage.system.enable and "
             f"{STORE_URL} of its brokers, and start them again."
         )
-    if theirs.rstrip("/") != url.rstrip("/"):
-        raise CloneRefusedError(f"The brokers keep their history in {theirs}, not in {url}.")
+    if remote_url.rstrip("/") != url.rstrip("/"):
+        raise CloneRefusedError(f"The brokers keep their history in {remote_url}, not in {url}.")
 
 
 async def _topics(store: ObjectStore, snapshot: TieredSnapshot) -> dict[str, SourceTopic]:

@@ -90,8 +90,8 @@ def restore(
             clones = await plan_clones(client, opened, store, name, names, topics, to)
             for clone in clones:
                 await check_clone(client, clone, own, replication_factor)
-            whole, done = sum(clone.source.partitions for clone in clones), 0
-            with ProgressBar(f"restoring {name}", whole, unit="partitions") as progress:
+            total, done = sum(clone.source.partitions for clone in clones), 0
+            with ProgressBar(f"restoring {name}", total, unit="partitions") as progress:
                 for clone in clones:
                     done = await carry_out(client, opened, clone, own, replication_factor, progress, done)
             return clones
@@ -100,9 +100,9 @@ def restore(
 
     clones = with_client(bootstrap, work)
     facts = {"snapshot": name, "topics": [restore_facts(clone) for clone in clones]}
-    partitions, whole = sum(clone.source.partitions for clone in clones), sum(c.source.size for c in clones)
+    partitions, total = sum(clone.source.partitions for clone in clones), sum(c.source.size for c in clones)
     made = ", ".join(clone.name for clone in clones)
-    show_done(output, f"Restored {count(partitions, 'partition')} with {size(whole)} as {made}.", facts)
+    show_done(output, f"Restored {count(partitions, 'partition')} with {size(total)} as {made}.", facts)
 
 
 def restore_facts(clone: Clone) -> dict[str, Any]:

@@ -118,15 +118,15 @@ def facts_of(tiers: PartitionTiers) -> dict[str, Any]:
     }
 
 
-def _copying(told: PartitionTier | None) -> dict[str, Any] | None:
+def _copying(row: PartitionTier | None) -> dict[str, Any] | None:
     """None if the broker does not report it; unknown numbers are null."""
-    if told is None:
+    if row is None:
         return None
-    numbers = {name: getattr(told, name) for name in _NUMBERS}
+    numbers = {name: getattr(row, name) for name in _NUMBERS}
     return {
-        "state": told.state or None,
-        "whole": told.whole,
-        "error": told.error or None,
+        "state": row.state or None,
+        "whole": row.whole,
+        "error": row.error or None,
         **{name: number if number >= 0 else None for name, number in numbers.items()},
     }
 
@@ -142,15 +142,15 @@ def brokers_of(brokers: Brokers) -> list[dict[str, Any]] | None:
     if brokers is None:
         return None
     return [
-        {"broker": broker, **({"error": told} if isinstance(told, str) else _broker_facts(told))}
-        for broker, told in brokers.items()
+        {"broker": broker, **({"error": row} if isinstance(row, str) else _broker_facts(row))}
+        for broker, row in brokers.items()
     ]
 
 
-def _broker_facts(told: BrokerTiers) -> dict[str, Any]:
-    facts = {field.name: getattr(told, field.name) for field in told.FIELDS if field.name != "enabled"}
-    since = told.error_since_ms if told.error else None
-    return {**facts, "error": told.error or None, "error_since_ms": since}
+def _broker_facts(row: BrokerTiers) -> dict[str, Any]:
+    facts = {field.name: getattr(row, field.name) for field in row.FIELDS if field.name != "enabled"}
+    since = row.error_since_ms if row.error else None
+    return {**facts, "error": row.error or None, "error_since_ms": since}
 
 
 def totals_of(found: list[PartitionTiers]) -> dict[str, Any]:
@@ -206,21 +206,21 @@ def _progress(totals: dict[str, Any]) -> str:
 def _show_brokers(brokers: list[dict[str, Any]] | None) -> None:
     if brokers is None:
         print("\nBrokers and their caches need Describe on the cluster.")
-    elif told := [each for each in brokers if "cache_limit_bytes" in each]:
+    elif row := [each for each in brokers if "cache_limit_bytes" in each]:
         print()
-        show_table([_broker_row(each) for each in told], BROKER_COLUMNS)
+        show_table([_broker_row(each) for each in row], BROKER_COLUMNS)
 
 
-def _broker_row(told: dict[str, Any]) -> dict[str, Any]:
-    reads = told["cache_hits"] + told["cache_misses"]
+def _broker_row(row: dict[str, Any]) -> dict[str, Any]:
+    reads = row["cache_hits"] + row["cache_misses"]
     return {
-        "broker": told["broker"],
-        "cache": f"{size(told['cache_disk_bytes'] + told['cache_memory_bytes'])} of {size(told['cache_limit_bytes'])}",
-        "cached_reads": f"{told['cache_hits'] / reads:.0%} of {reads:,}" if reads else "-",
-        "downloads": f"{told['downloads']}, {told['downloads_waiting']} waiting",
-        "reading": f"{size(told['read_bytes_per_second'])}/s",
-        "copying": f"{size(told['copy_bytes_per_second'])}/s",
-        "store": "down" if told["store_down"] else "answers",
+        "broker": row["broker"],
+        "cache": f"{size(row['cache_disk_bytes'] + row['cache_memory_bytes'])} of {size(row['cache_limit_bytes'])}",
+        "cached_reads": f"{row['cache_hits'] / reads:.0%} of {reads:,}" if reads else "-",
+        "downloads": f"{row['downloads']}, {row['downloads_waiting']} waiting",
+        "reading": f"{size(row['read_bytes_per_second'])}/s",
+        "copying": f"{size(row['copy_bytes_per_second'])}/s",
+        "store": "down" if row["store_down"] else "answers",
     }
 
 
@@ -233,9 +233,9 @@ def _show_errors(facts: dict[str, Any]) -> None:
     ]
     if failing:
         print("\nwhat is wrong:")
-    for name, told in failing[:SHOWN_ERRORS]:
-        since = told.get("error_since_ms")
-        print(f"  {name}{f', since {_moment(since)}' if since else ''}: {told['error']}")
+    for name, status in failing[:SHOWN_ERRORS]:
+        since = status.get("error_since_ms")
+        print(f"  {name}{f', since {_moment(since)}' if since else ''}: {status['error']}")
     if len(failing) > SHOWN_ERRORS:
         print(f"  ... and {len(failing) - SHOWN_ERRORS:,} more: -o json shows all")
 

@@ -58,10 +58,10 @@ def verify(
 
 async def _verify(found: TopicInStore, store: ObjectStore) -> list[CheckedPartition]:
     parts = [await read_part(store, folder) for folder in found.folders]
-    whole = sum(part.manifest.size for part in parts if part.manifest)
+    total = sum(part.manifest.size for part in parts if part.manifest)
     done = 0
     checked = []
-    with ProgressBar(f"checking {found.topic}", whole) as progress:
+    with ProgressBar(f"checking {found.topic}", total) as progress:
         for folder, part in zip(found.folders, parts, strict=True):
             checked.append(await _verify_part(store, folder, part, progress, done))
             done += checked[-1].bytes

@@ -189,7 +189,7 @@ async def delete_acls(client: Client, filters: Iterable[AclFilter]) -> list[AclB
     response: DeleteAclsResponse = await client.send_to_controller(request)
     for result in response.filter_results:
         raise_for(result.error_code, result.error_message or "")
-    gone = (acl for result in response.filter_results for acl in result.matching_acls)
+    removed = (acl for result in response.filter_results for acl in result.matching_acls)
     return sorted(
         {
             AclBinding(
@@ -201,6 +201,6 @@ async def delete_acls(client: Client, filters: Iterable[AclFilter]) -> list[AclB
                 acl.operation,
                 acl.permission_type,
             )
-            for acl in gone
+            for acl in removed
         }
     )

@@ -131,8 +131,8 @@ class KafkaUser:
         return fresh | {name for name, allowed in known.items() if allowed}
 
     def _remembered(self, action: Action) -> bool | None:
-        moment, allowed = self._known.get(action, (0.0, False))
-        return allowed if time.monotonic() - moment < REMEMBERED else None
+        timestamp, allowed = self._known.get(action, (0.0, False))
+        return allowed if time.monotonic() - timestamp < REMEMBERED else None
 
     def _remember(self, action: Action, allowed: bool) -> None:
         if len(self._known) > MAX_REMEMBERED:
@@ -157,8 +157,8 @@ class KafkaUsers:
     async def user(self, sasl: SaslSettings) -> KafkaUser:
         """SecurityError if authentication fails, ClientError if no broker is reachable."""
         key = _key(sasl)
-        moment, user = self._users.get(key, (0.0, None))
-        if user is None or time.monotonic() - moment > REMEMBERED:
+        timestamp, user = self._users.get(key, (0.0, None))
+        if user is None or time.monotonic() - timestamp > REMEMBERED:
             user = await self._verified(user, sasl)
             await self._keep(key, user)
         return user
@@ -185,10 +185,10 @@ class KafkaUsers:
     async def _keep(self, key: bytes, user: KafkaUser) -> None:
         _, before = self._users.pop(key, (0.0, user))
         self._users[key] = (time.monotonic(), user)
-        gone = [] if before is user else [before]
+        removed = [] if before is user else [before]
         while len(self._users) > MAX_USERS:
-            gone.append(self._users.pop(next(iter(self._users)))[1])
-        for one in gone:
+            removed.append(self._users.pop(next(iter(self._users)))[1])
+        for one in removed:
             await one.client.close()
 
 

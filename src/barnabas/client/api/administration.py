@@ -187,8 +187,8 @@ class AsyncAdmin:
         self, timestamp: Timestamp, *partitions: TopicPartition
     ) -> dict[TopicPartition, int]:
         """First offset at or after a timestamp; -1 if no record is that new."""
-        moment = moment_of(timestamp)
-        found = await offsets.list_offsets(self._client, dict.fromkeys(partitions, moment))
+        time_text = moment_of(timestamp)
+        found = await offsets.list_offsets(self._client, dict.fromkeys(partitions, time_text))
         return {tp: answer.offset for tp, answer in found.items()}
 
     async def list_groups(self) -> list[GroupListing]:

@@ -61,13 +61,13 @@ class ConsumerPositions:
         """Records that were fetched, decoded now."""
         self.last_poll = time.monotonic()
         self._before = {}
-        most = limit or self.max_records
+        maximum = limit or self.max_records
         taken: list[ConsumerRecord] = []
-        while self._chunks and len(taken) < most:
+        while self._chunks and len(taken) < maximum:
             chunk = self._chunks[0]
             self._before.setdefault(chunk.tp, chunk.position)
             try:
-                taken += chunk.take(most - len(taken))
+                taken += chunk.take(maximum - len(taken))
             except Exception:
                 if not taken:
                     raise
@@ -75,7 +75,7 @@ class ConsumerPositions:
             self.positions[chunk.tp] = chunk.position
             if chunk.is_done:
                 self._chunks.popleft()
-            elif self._deserializers is not None and len(taken) < most:
+            elif self._deserializers is not None and len(taken) < maximum:
                 break
         return taken
 
@@ -125,12 +125,12 @@ class ConsumerPositions:
                 raise ValueError(f"offset {offset} of {tp} is negative: use seek_to_beginning or seek_to_end")
             self._set_position(tp, offset)
 
-    async def seek_to(self, moment: int, partitions: Collection[TopicPartition]) -> Positions:
+    async def seek_to(self, timestamp: int, partitions: Collection[TopicPartition]) -> Positions:
         """Seek to a timestamp, or to EARLIEST or LATEST; the end if no record is that new."""
         wanted = frozenset(partitions) or self._assigned
         for tp in wanted:
             self.check_assigned(tp)
-        found = await list_offsets(self.client, dict.fromkeys(wanted, moment), self.settings.isolation)
+        found = await list_offsets(self.client, dict.fromkeys(wanted, timestamp), self.settings.isolation)
         offsets = {tp: answer.offset for tp, answer in found.items()}
         late = [tp for tp, offset in offsets.items() if offset < 0]
         if late:

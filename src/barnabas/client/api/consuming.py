@@ -230,7 +230,7 @@ def columns_of(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def moment_of(timestamp: Timestamp) -> int:
-    moment = int(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp
-    if moment < 0:
-        raise ValueError(f"timestamp {moment} is before 1970")
-    return moment
+    time_text = int(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp
+    if time_text < 0:
+        raise ValueError(f"timestamp {time_text} is before 1970")
+    return time_text

@@ -159,14 +159,14 @@ class CheckedOptions:
             raise TypeError(f"{name} must be a string, not {value!r}")
         return value
 
-    def number(self, name: str, default: float, least: float = 0) -> float:
+    def number(self, name: str, default: float, minimum: float = 0) -> float:
         value = self._given.get(name, default)
         if isinstance(value, str):  # from a properties file
             value = _number_in(name, value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError(f"{name} must be a number, not {value!r}")
-        if value < least:
-            raise ValueError(f"{name} must be at least {least:g}, not {value:g}")
+        if value < minimum:
+            raise ValueError(f"{name} must be at least {minimum:g}, not {value:g}")
         return value
 
     def seconds(self, name: str, default_ms: float, least_ms: float = 0) -> float:
@@ -250,8 +250,8 @@ class CheckedOptions:
         )
 
     def member(self) -> MemberSettings:
-        given = self.get("partition_assignment_strategy", ("range", "cooperative-sticky"))
-        strategies = (given,) if isinstance(given, str) else tuple(given)
+        value = self.get("partition_assignment_strategy", ("range", "cooperative-sticky"))
+        strategies = (value,) if isinstance(value, str) else tuple(value)
         for name in strategies:
             if name not in ASSIGNORS:
                 raise ValueError(

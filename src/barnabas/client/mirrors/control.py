@@ -170,10 +170,10 @@ async def _behind_source(client: Client, mirrors: Sequence[MirrorInfo], source: 
     for each in mirrors:
         if not each.identical:
             return f"{each.name} does not preserve offsets, so it cannot be compared with the source: omit --from"
-    theirs = await end_offsets(source, await source.partitions([each.source_name for each in mirrors]))
+    source_ends = await end_offsets(source, await source.partitions([each.source_name for each in mirrors]))
     names = {each.source_name: each.name for each in mirrors}
-    ours = await end_offsets(client, [TopicPartition(names[name], index) for name, index in theirs])
-    for (name, index), end in theirs.items():
+    ours = await end_offsets(client, [TopicPartition(names[name], index) for name, index in source_ends])
+    for (name, index), end in source_ends.items():
         there = ours[TopicPartition(names[name], index)]
         if there < end:
             return f"{names[name]}-{index} is {end - there} offsets behind"
@@ -183,8 +183,8 @@ async def _behind_source(client: Client, mirrors: Sequence[MirrorInfo], source: 
 async def _behind(client: Client, mirrors: Sequence[MirrorInfo], since: int) -> str:
     statuses = {status.name: status for status in await read_statuses(client, "mirror")}
     for each in mirrors:
-        if why := _not_caught_up(each, statuses.get(each.link), since):
-            return why
+        if reason := _not_caught_up(each, statuses.get(each.link), since):
+            return reason
     return ""
 
 

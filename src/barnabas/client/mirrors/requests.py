@@ -165,8 +165,10 @@ async def wait_for_state(
         if not waiting and len(found) == len(wanted):
             return await describe_mirrors(client, wanted)
         if deadline.passed:
-            told = [f"{each.name} is {MirrorState(each.state).name}: {each.reason}" for each in waiting]
-            text = f"not all topics are {state.name} after {timeout_seconds:g} seconds. {' '.join(told[:3])}"
+            reasons = [f"{each.name} is {MirrorState(each.state).name}: {each.reason}" for each in waiting]
+            text = (
+                f"not all topics are {state.name} after {timeout_seconds:g} seconds. {' '.join(reasons[:3])}"
+            )
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
         await asyncio.sleep(min(backoff.next_delay() / 2, 0.25))
 
@@ -179,11 +181,11 @@ def _checked(response: DescribeMirrorsResponse) -> list[DescribedMirrorTopic]:
 
 
 def _better(
-    known: Sequence[DescribedMirrorPartition], told: Sequence[DescribedMirrorPartition]
+    known: Sequence[DescribedMirrorPartition], reasons: Sequence[DescribedMirrorPartition]
 ) -> list[DescribedMirrorPartition]:
     """Prefer the leader's report of each partition."""
     found = {partition.index: partition for partition in known}
-    for partition in told:
+    for partition in reasons:
         other = found.get(partition.index)
         if other is None or partition.log_end_offset > other.log_end_offset:
             found[partition.index] = partition

@@ -70,11 +70,11 @@ async def with_copies(client: Client, layout: ClusterLayout, plan: ReassignmentP
         if move.added and layout.partitions[move.partition].leader in layout.brokers
     ]
     try:
-        told = await ask_leaders(client, added) if added else {}
+        reports = await ask_leaders(client, added) if added else {}
     except (ClientError, KafkaError):
         return plan  # full replica sizes are an upper bound
-    sizes = {tp: tier.replica_bytes for tp, tier in told.items()}
-    remote = {tp: tier.remote_bytes for tp, tier in told.items() if _is_spared(tier)}
+    sizes = {tp: tier.replica_bytes for tp, tier in reports.items()}
+    remote = {tp: tier.remote_bytes for tp, tier in reports.items() if _is_spared(tier)}
     return replace(plan, sizes={**plan.sizes, **sizes}, remote=remote)
 
 

@@ -140,11 +140,11 @@ class TransactionalBatchProducer(BatchProducer):
         self._joined: set[TopicPartition] = set()
 
     async def send(self, batches: Iterable[UnsealedBatch]) -> Placed:
-        given = list(batches)
-        if partitions := {batch.tp for batch in given} - self._joined:
+        value = list(batches)
+        if partitions := {batch.tp for batch in value} - self._joined:
             await self._join(partitions)
             self._joined |= partitions
-        return await super().send(given)
+        return await super().send(value)
 
     async def _join(self, partitions: set[TopicPartition]) -> None:
         await self._transactions.add_partitions(self._id, self.identity, partitions)

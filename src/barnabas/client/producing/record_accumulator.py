@@ -161,8 +161,8 @@ class RecordDelivery:
 
     def _delivered(self, appended: BatchPosition) -> Delivered:
         offset = appended.base_offset + self.index if appended.base_offset >= 0 else -1
-        given = self.batch.records[self.index][TIMESTAMP]
-        timestamp = given if appended.log_append_time < 0 else appended.log_append_time
+        value = self.batch.records[self.index][TIMESTAMP]
+        timestamp = value if appended.log_append_time < 0 else appended.log_append_time
         return Delivered(self.batch.partition, offset, timestamp)
 
     def _follow(self, split: SplitBatch) -> None:

@@ -99,9 +99,11 @@ def _tls(account: RegistryAccount, url: str, security: ClientSecurity) -> TlsSet
         return None
     if account.tls is not None or security.tls is None:
         return account.tls
-    theirs = security.tls
+    broker_tls = security.tls
     return TlsSettings(
-        theirs.authorities, check_host=theirs.check_host, check_certificate=theirs.check_certificate
+        broker_tls.authorities,
+        check_host=broker_tls.check_host,
+        check_certificate=broker_tls.check_certificate,
     )
 
 

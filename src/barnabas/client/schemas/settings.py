@@ -117,14 +117,14 @@ def parse_registry(
 
     `references`: look up `${env:...}` and `${file:...}`. Not for settings of unknown origin.
     """
-    asked = {name: value for name, value in given.items() if is_registry_setting(name)}
-    if not asked and not url:
+    recognized = {name: value for name, value in given.items() if is_registry_setting(name)}
+    if not recognized and not url:
         return None
-    for name in asked:
+    for name in recognized:
         check_registry_setting(name)
     values = {
         name.removeprefix(REGISTRY_PREFIX): resolve(name, value, trusted=references)
-        for name, value in asked.items()
+        for name, value in recognized.items()
     }
     url = resolve(REGISTRY_URL, url, trusted=references) if url else values.get("url", "")
     access = RegistryAccount() if not url else _at(url)

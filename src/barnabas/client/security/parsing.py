@@ -92,10 +92,10 @@ def parse_security(
 
     `references`: look up `${env:...}` and `${file:...}`. Not for settings of unknown origin.
     """
-    asked = {name: value for name, value in given.items() if is_security_setting(name)}
-    for name in asked:
+    recognized = {name: value for name, value in given.items() if is_security_setting(name)}
+    for name in recognized:
         check_security_setting(name)
-    settings = {name: resolve(name, value, trusted=references) for name, value in asked.items()}
+    settings = {name: resolve(name, value, trusted=references) for name, value in recognized.items()}
     protocol = _protocol(settings)
     tls = parse_tls(settings) if protocol.has_tls else TlsSettings()
     sasl = parse_sasl(settings, token) if protocol.has_sasl else None

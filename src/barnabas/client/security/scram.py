@@ -36,8 +36,8 @@ def scram(hash_name: str, username: str, password: str, nonce: str | None = None
     our_nonce = nonce or secrets.token_urlsafe(24)
     first = f"n={_escaped(username)},r={our_nonce}"
     server_first = yield f"{_WITHOUT_CHANNEL_BINDING}{first}".encode()
-    said = _attributes(server_first)
-    nonces, salt, iterations = _challenge(said, our_nonce)
+    response = _attributes(server_first)
+    nonces, salt, iterations = _challenge(response, our_nonce)
     salted = salted_password(mechanism, password, salt, iterations)
     header = base64.b64encode(_WITHOUT_CHANNEL_BINDING.encode()).decode()
     last = f"c={header},r={nonces}"
@@ -46,10 +46,10 @@ def scram(hash_name: str, username: str, password: str, nonce: str | None = None
     _verify(_attributes(server_final), mechanism, salted, covered)
 
 
-def _challenge(said: dict[str, str], our_nonce: str) -> tuple[str, bytes, int]:
-    if "m" in said:
+def _challenge(response: dict[str, str], our_nonce: str) -> tuple[str, bytes, int]:
+    if "m" in response:
         raise AuthenticationError("the broker requires an unknown SCRAM extension")
-    nonces, iterations = said.get("r", ""), said.get("i", "")
+    nonces, iterations = response.get("r", ""), response.get("i", "")
     if not nonces.startswith(our_nonce) or nonces == our_nonce:
         raise AuthenticationError("the broker's SCRAM response belongs to another exchange (wrong nonce)")
     if not iterations.isdecimal() or not MIN_ITERATIONS <= int(iterations) <= MAX_ITERATIONS:
@@ -57,21 +57,21 @@ def _challenge(said: dict[str, str], our_nonce: str) -> tuple[str, bytes, int]:
             f"the broker requires {iterations[:20]!r} hash iterations; "
             f"only {MIN_ITERATIONS} to {MAX_ITERATIONS} are reasonable"
         )
-    return nonces, _decoded(said.get("s", "")), int(iterations)
+    return nonces, _decoded(response.get("s", "")), int(iterations)
 
 
 def _proof(mechanism: ScramMechanism, salted: bytes, covered: bytes) -> str:
     key = client_key(mechanism, salted)
     signature = hmac.digest(stored_key(mechanism, key), covered, mechanism.hash_name)
-    proof = bytes(ours ^ theirs for ours, theirs in zip(key, signature, strict=True))
+    proof = bytes(ours ^ b for ours, b in zip(key, signature, strict=True))
     return base64.b64encode(proof).decode()
 
 
-def _verify(said: dict[str, str], mechanism: ScramMechanism, salted: bytes, covered: bytes) -> None:
-    if "e" in said:
-        raise AuthenticationError(f"the broker rejected the SCRAM exchange: {said['e'][:100]}")
+def _verify(response: dict[str, str], mechanism: ScramMechanism, salted: bytes, covered: bytes) -> None:
+    if "e" in response:
+        raise AuthenticationError(f"the broker rejected the SCRAM exchange: {response['e'][:100]}")
     expected = hmac.digest(server_key(mechanism, salted), covered, mechanism.hash_name)
-    if not hmac.compare_digest(_decoded(said.get("v", "")), expected):
+    if not hmac.compare_digest(_decoded(response.get("v", "")), expected):
         raise AuthenticationError(
             "the broker cannot prove that it knows the password (wrong SCRAM signature)"
         )

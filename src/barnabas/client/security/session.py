@@ -94,8 +94,8 @@ class Session:
         try:
             lifetime = await authenticate(self._ask, mechanism, await self._guard.new_exchange())
         except AuthenticationError as error:
-            said = f"{self._broker} rejected this client ({mechanism}): {error}"
-            raise AuthenticationError(said) from None
+            message = f"{self._broker} rejected this client ({mechanism}): {error}"
+            raise AuthenticationError(message) from None
         self._ends_at = math.inf if lifetime is None else began + lifetime * random.uniform(*RENEWED_AT)
 
     def holds(self, api_key: int, frame: Frame) -> bool:

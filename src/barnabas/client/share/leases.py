@@ -55,8 +55,8 @@ async def answer_receipts(client: Client, answers: Mapping[Receipt, AcknowledgeT
         held = by_holder.setdefault((receipt.group, receipt.member_id, leader), {})
         held.setdefault(receipt.tp, {})[receipt.offset] = answer
     refusals: list[Refusal] = []
-    for (group, member_id, leader), given in by_holder.items():
+    for (group, member_id, leader), value in by_holder.items():
         session = ClientShareSession(client, leader, group, member_id)
         await session.fetch(frozenset(), {}, 1, 0)  # replaces the session that acquired them
-        refusals += await session.acknowledge(given)
+        refusals += await session.acknowledge(value)
     return refusals

@@ -65,15 +65,15 @@ class ClientShareSession:
         self,
         partitions: frozenset[TopicPartition],
         answers: Mapping[TopicPartition, Answers],
-        most: int,
+        limit: int,
         wait: float,
     ) -> ShareFetchResult:
-        """Acquire up to `most` records and piggyback acknowledgements."""
+        """Acquire up to `limit` records and piggyback acknowledgements."""
         async with self._turn:
             refusals: list[Refusal] = []
             if self._epoch == OPENING and answers:
                 refusals, answers = lost(answers), {}
-            request = self._fetch_request(partitions, answers, most, wait)
+            request = self._fetch_request(partitions, answers, limit, wait)
             response: ShareFetchResponse = await self._send(request, wait)
             self._partitions = partitions
             return self._open(response, answers, refusals)
@@ -82,7 +82,7 @@ class ClientShareSession:
         self,
         partitions: frozenset[TopicPartition],
         answers: Mapping[TopicPartition, Answers],
-        most: int,
+        limit: int,
         wait: float,
     ) -> ShareFetchRequest:
         named = (partitions if self._epoch == OPENING else partitions - self._partitions) | answers.keys()
@@ -101,9 +101,9 @@ class ClientShareSession:
             max_wait_ms=int(wait * 1000),
             min_bytes=1,
             max_bytes=MAX_BYTES,
-            max_records=most,
-            batch_size=most,
-            share_acquire_mode=RECORD_LIMIT if most < EXACT_BELOW else WHOLE_BATCHES,
+            max_records=limit,
+            batch_size=limit,
+            share_acquire_mode=RECORD_LIMIT if limit < EXACT_BELOW else WHOLE_BATCHES,
             topics=list(topics.values()),
             forgotten_topics_data=self._forgotten(self._partitions - partitions),
         )
@@ -165,14 +165,14 @@ class ClientShareSession:
 
     def _acknowledge_request(self, answers: Mapping[TopicPartition, Answers]) -> ShareAcknowledgeRequest:
         topics: dict[bytes, AcknowledgeTopic] = {}
-        for tp, given in sorted(answers.items()):
+        for tp, value in sorted(answers.items()):
             topic_id = self._topic_id(tp)
             partition = AcknowledgePartition(
-                partition_index=tp.partition, acknowledgement_batches=to_batches(given)
+                partition_index=tp.partition, acknowledgement_batches=to_batches(value)
             )
             topics.setdefault(topic_id, AcknowledgeTopic(topic_id=topic_id)).partitions.append(partition)
         renews = any(
-            answer is AcknowledgeType.RENEW for given in answers.values() for answer in given.values()
+            answer is AcknowledgeType.RENEW for value in answers.values() for answer in value.values()
         )
         return ShareAcknowledgeRequest(
             group_id=self._group,
@@ -210,4 +210,4 @@ class ClientShareSession:
 
 def lost(answers: Mapping[TopicPartition, Answers]) -> list[Refusal]:
     error = KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND, "the session with the leader has ended meanwhile")
-    return [Refusal(tp, tuple(given), error) for tp, given in answers.items()]
+    return [Refusal(tp, tuple(value), error) for tp, value in answers.items()]

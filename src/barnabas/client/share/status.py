@@ -75,8 +75,8 @@ def _member(member: Member) -> QueueMember:
 async def _starts(
     client: Client, topic: str, group: str, partitions: list[int]
 ) -> dict[int, DescribeShareGroupOffsetsResponsePartition]:
-    asked = DescribeShareGroupOffsetsRequestTopic(topic_name=topic, partitions=partitions)
-    wanted = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=[asked])
+    request_topic = DescribeShareGroupOffsetsRequestTopic(topic_name=topic, partitions=partitions)
+    wanted = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=[request_topic])
     _, answer = await ask_about(client, group, DescribeShareGroupOffsetsRequest(groups=[wanted]))
     return {
         partition.partition_index: partition

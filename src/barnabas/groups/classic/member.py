@@ -227,9 +227,9 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> Names | None:
     return frozenset(topics)
 
 
-def _count(subscription: bytes, most: int) -> int:
+def _count(subscription: bytes, limit: int) -> int:
     version, count = _VERSION_AND_COUNT.unpack_from(subscription)
-    if version < 0 or not 0 <= count <= most:
+    if version < 0 or not 0 <= count <= limit:
         raise ValueError(f"a subscription of version {version} with {count} topics")
     return int(count)
 

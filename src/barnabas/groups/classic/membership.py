@@ -182,8 +182,10 @@ class ClassicMembership:
             return
         member.awaiting_sync = respond
         if group.leader == member.member_id:
-            given = {one.member_id: one.assignment for one in request.assignments}
-            self._rebalances.assign(group, {known: given.get(known, b"") for known in group.members}, result)
+            assignments = {one.member_id: one.assignment for one in request.assignments}
+            self._rebalances.assign(
+                group, {known: assignments.get(known, b"") for known in group.members}, result
+            )
 
     def heartbeat(
         self, group: ClassicGroup, member_id: str, instance_id: str | None, generation: int
@@ -250,8 +252,8 @@ def _assignments(group: ClassicGroup) -> dict[str, bytes]:
     return {member.member_id: member.assignment for member in group.members.values()}
 
 
-def _check_same(told: str | None, known: str | None) -> None:
-    if told is not None and known is not None and told != known:
+def _check_same(claimed: str | None, known: str | None) -> None:
+    if claimed is not None and known is not None and claimed != known:
         raise KafkaError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group uses the protocol {known}, not {told}"
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group uses the protocol {known}, not {claimed}"
         )

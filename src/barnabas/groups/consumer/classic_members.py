@@ -243,18 +243,18 @@ class ClassicMembers:
     def leave(
         self, group: ConsumerGroup, leavers: list[MemberIdentity], result: GroupResult
     ) -> list[MemberResponse]:
-        gone: dict[str, ConsumerMember] = {}
+        removed_topics: dict[str, ConsumerMember] = {}
         responses = []
         for leaver in leavers:
             response = MemberResponse(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id)
             try:
                 member = _leaver(group, leaver)
-                gone[member.member_id] = member
+                removed_topics[member.member_id] = member
             except KafkaError as error:
                 response.error_code = error.code
             responses.append(response)
-        names = ", ".join(gone)
-        self._leaving.fence(group, list(gone.values()), f"{names} left", result)
+        names = ", ".join(removed_topics)
+        self._leaving.fence(group, list(removed_topics.values()), f"{names} left", result)
         return responses
 
 

@@ -56,13 +56,15 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         return member.subscribed_topic_names | by_pattern if by_pattern else member.subscribed_topic_names
 
     def topics_without(
-        self, gone: Collection[ConsumerMember], joined: ConsumerMember | None = None
+        self, removed_topics: Collection[ConsumerMember], joined: ConsumerMember | None = None
     ) -> set[str]:
         """Topics, by name and by pattern, of all members after these have left and one has joined."""
         names = joined.subscribed_topic_names if joined is not None else NO_NAMES
-        topics = self.subscriptions.topics_without((one.subscribed_topic_names for one in gone), names)
+        topics = self.subscriptions.topics_without(
+            (one.subscribed_topic_names for one in removed_topics), names
+        )
         if self.resolved:
-            left = self.patterns - Counter(one.pattern for one in gone)
+            left = self.patterns - Counter(one.pattern for one in removed_topics)
             subscribed = {*left, joined.pattern} if joined is not None else left
             topics.update(*(self.resolved.get(pattern, NOT_RESOLVED).topics for pattern in subscribed))
         return topics

@@ -210,20 +210,20 @@ def _described(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo
 ) -> ConsumerMember:
     """The member with the fields of the request; omitted fields are unchanged."""
-    told: dict[str, object] = {"client": client, "classic": None}
+    stored: dict[str, object] = {"client": client, "classic": None}
     if request.instance_id is not None:
-        told["instance_id"] = request.instance_id
+        stored["instance_id"] = request.instance_id
     if request.rack_id is not None:
-        told["rack_id"] = request.rack_id
+        stored["rack_id"] = request.rack_id
     if request.rebalance_timeout_ms != UNCHANGED:
-        told["rebalance_ms"] = request.rebalance_timeout_ms
+        stored["rebalance_ms"] = request.rebalance_timeout_ms
     if request.server_assignor is not None:
-        told["assignor"] = request.server_assignor
+        stored["assignor"] = request.server_assignor
     if request.subscribed_topic_names is not None:
-        told["subscribed_topic_names"] = frozenset(request.subscribed_topic_names)
+        stored["subscribed_topic_names"] = frozenset(request.subscribed_topic_names)
     if request.subscribed_topic_regex is not None:
-        told["pattern"] = request.subscribed_topic_regex
-    return member.changed(**told)
+        stored["pattern"] = request.subscribed_topic_regex
+    return member.changed(**stored)
 
 
 def _reason(before: ConsumerMember, after: ConsumerMember, client: ClientInfo, resubscribed: bool) -> str:

@@ -233,9 +233,9 @@ class Migration:
         rebalance: bool = True,
     ) -> ClassicGroup:
         """Downgrade to a classic group; members that must rejoin learn it from their next heartbeat."""
-        gone = {member.member_id for member in without}
+        removed_topics = {member.member_id for member in without}
         replaced = group.static_members.get(joining.instance_id or "") if joining is not None else None
-        left = [one for one in group.members.values() if one.member_id not in gone | {replaced}]
+        left = [one for one in group.members.values() if one.member_id not in removed_topics | {replaced}]
         if joining is not None:
             left.append(joining)
         classic = self._as_classic_group(group, left)
@@ -292,10 +292,10 @@ class Migration:
             )
 
 
-def _cannot_upgrade(group: ClassicGroup, why: str) -> KafkaError:
+def _cannot_upgrade(group: ClassicGroup, reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Cannot upgrade classic group {group.group_id} to consumer group {why}",
+        f"Cannot upgrade classic group {group.group_id} to consumer group {reason}",
     )
 
 

@@ -75,8 +75,8 @@ def _move(member: ConsumerMember, goal: MemberTarget, reported: Reported | None)
         has = member.owned.get(topic, {})
         if stays := {index: epoch for index, epoch in has.items() if index in wanted}:
             kept[topic] = stays
-        if goes := {index: epoch for index, epoch in has.items() if index not in wanted}:
-            revoking[topic] = goes
+        if released := {index: epoch for index, epoch in has.items() if index not in wanted}:
+            revoking[topic] = released
         missing = [index for index in wanted if index not in has]
         free = [index for index in missing if not goal.is_taken(topic, index)]
         waits_for_others |= len(free) < len(missing)

@@ -47,7 +47,7 @@ def assign_steps(
             served[id(wanted)] = frozenset(wanted & partitions.keys())
             yield
         topics.append(served[id(wanted)])
-    if all(mine is topics[0] or mine == topics[0] for mine in topics):
+    if all(subscribed is topics[0] or subscribed == topics[0] for subscribed in topics):
         shared = topics[0] if topics else frozenset()
         return (yield from _all_together(members, {topic: partitions[topic] for topic in shared}, present))
     return (yield from _topic_by_topic(members, subscriptions, partitions, present))
@@ -65,14 +65,14 @@ def _all_together(
     for member in members:
         held += [(member, tp) for tp in sorted(_partitions(present.get(member, {})) & every)]
         yield
-    given: dict[str, list[TopicIdPartition]] = {member: [] for member in members}
+    assignments: dict[str, list[TopicIdPartition]] = {member: [] for member in members}
     for spread in pieces((yield from _spread(members, tps, held))):
         for member, tp in spread:
-            given[member].append(tp)
+            assignments[member].append(tp)
         yield
     targets = {}
     for member in members:
-        targets[member] = _by_topic(given.pop(member))
+        targets[member] = _by_topic(assignments.pop(member))
         yield
     return targets
 
@@ -93,10 +93,10 @@ def _topic_by_topic(
             for index in sorted(present.get(member, {}).get(topic, ()))
             if index in indexes
         ]
-        given: dict[str, set[int]] = {}
+        assignments: dict[str, set[int]] = {}
         for member, index in (yield from _spread(subscribers, sorted(indexes), held)):
-            given.setdefault(member, set()).add(index)
-        for piece in pieces(given.items(), FEW_MEMBERS):
+            assignments.setdefault(member, set()).add(index)
+        for piece in pieces(assignments.items(), FEW_MEMBERS):
             for member, its_indexes in piece:
                 targets[member][topic] = partitions_of(its_indexes)
             yield
@@ -117,13 +117,13 @@ def _matched(
     few: Collection[object], many: Collection[object], kept: Collection[tuple[object, object]]
 ) -> Steps[list[tuple[Any, Any]]]:
     """Assign one of `few` to each of `many`, evenly, keeping existing pairs where possible."""
-    least, larger = divmod(len(many), len(few))
+    base, larger = divmod(len(many), len(few))
     load = dict.fromkeys(few, 0)
     matched: dict[object, object] = {}
     for piece in pieces(kept):
         for one, other in piece:
-            is_larger = load[one] == least and larger > 0
-            if other not in matched and (load[one] < least or is_larger):
+            is_larger = load[one] == base and larger > 0
+            if other not in matched and (load[one] < base or is_larger):
                 larger -= is_larger
                 load[one] += 1
                 matched[other] = one
@@ -131,14 +131,14 @@ def _matched(
     free = deque(other for other in many if other not in matched)
     yield
     for one in few:
-        while load[one] < least and free:
+        while load[one] < base and free:
             matched[free.popleft()] = one
             load[one] += 1
         yield
     for one in few:
         if not free:
             break
-        if load[one] == least:
+        if load[one] == base:
             matched[free.popleft()] = one
             load[one] += 1
     return [(one, other) for other, one in matched.items()]

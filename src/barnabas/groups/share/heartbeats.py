@@ -286,18 +286,18 @@ def _subscribed(group: ShareGroup, before: ShareMember, after: ShareMember) -> f
     """Subscribed topics of all members after one has changed."""
     if before.subscribed_topic_names == after.subscribed_topic_names:
         return frozenset(group.subscribed_topics())
-    gone = [before.subscribed_topic_names] if before.member_id in group.members else []
-    return frozenset(group.subscriptions.topics_without(gone, after.subscribed_topic_names))
+    removed_topics = [before.subscribed_topic_names] if before.member_id in group.members else []
+    return frozenset(group.subscriptions.topics_without(removed_topics, after.subscribed_topic_names))
 
 
 def _described(member: ShareMember, request: ShareGroupHeartbeatRequest, client: ClientInfo) -> ShareMember:
     """The member with the fields of the request; omitted fields are unchanged."""
-    told: dict[str, object] = {"client": client}
+    stored: dict[str, object] = {"client": client}
     if request.rack_id is not None:
-        told["rack_id"] = request.rack_id
+        stored["rack_id"] = request.rack_id
     if request.subscribed_topic_names is not None:
-        told["subscribed_topic_names"] = frozenset(request.subscribed_topic_names)
-    return member.changed(**told)
+        stored["subscribed_topic_names"] = frozenset(request.subscribed_topic_names)
+    return member.changed(**stored)
 
 
 def _told(assigned: Assignment) -> ShareGroupHeartbeatAssignment:

@@ -110,15 +110,15 @@ class ShareGroupManager(PartitionGroupKind[ShareGroup]):
 
     def topics_changed(self, group: ShareGroup, changed: Any, deleted: Any) -> None:
         super().topics_changed(group, changed, deleted)
-        gone = {
+        removed_topics = {
             topic
             for partitions in (group.states.initializing, group.states.initialized)
             for topic, each in partitions.items()
             if each.name in deleted
         }
-        if gone:
+        if removed_topics:
             group_id = group.group_id
-            self.context.soon(lambda: self.state_deleted(group_id, gone))
+            self.context.soon(lambda: self.state_deleted(group_id, removed_topics))
 
     # -- replaying ----------------------------------------------------------------------------------
 

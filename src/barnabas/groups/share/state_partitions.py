@@ -51,22 +51,22 @@ class StatePartitions(NamedTuple):
 
     def delete(self, topics: Iterable[Uuid]) -> StatePartitions:
         """Mark their state as being deleted."""
-        gone = set(topics)
+        removed_topics = set(topics)
         named = {**self.deleting}
         for partitions in (self.initializing, self.initialized):
-            named.update((topic, each.name) for topic, each in partitions.items() if topic in gone)
+            named.update((topic, each.name) for topic, each in partitions.items() if topic in removed_topics)
         return StatePartitions(
-            {topic: each for topic, each in self.initializing.items() if topic not in gone},
-            {topic: each for topic, each in self.initialized.items() if topic not in gone},
+            {topic: each for topic, each in self.initializing.items() if topic not in removed_topics},
+            {topic: each for topic, each in self.initialized.items() if topic not in removed_topics},
             named,
         )
 
     def forgotten(self, topics: Iterable[Uuid]) -> StatePartitions:
         """Remove them: their state is deleted."""
-        gone = set(topics)
-        deleted = self.delete(gone)
+        removed_topics = set(topics)
+        deleted = self.delete(removed_topics)
         return deleted._replace(
-            deleting={topic: name for topic, name in deleted.deleting.items() if topic not in gone}
+            deleting={topic: name for topic, name in deleted.deleting.items() if topic not in removed_topics}
         )
 
 

@@ -79,5 +79,5 @@ def check_update(request: StreamsGroupTopologyDescriptionUpdateRequest, max_byte
         raise KafkaError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
 
 
-def update_failed(why: str) -> KafkaError:
-    return KafkaError(ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, why)
+def update_failed(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, reason)

@@ -213,11 +213,11 @@ class Heartbeat:
         assigned them: INVALID_REQUEST would stop the application instead of the task."""
         if self._owned is None or not configured.is_ready:
             return
-        given: set[StreamsTask] = set()
+        assignments: set[StreamsTask] = set()
         for held in (member.assigned, member.pending_revocation):
-            given.update(held.active, held.standby, held.warmup)
+            assignments.update(held.active, held.standby, held.warmup)
         owned = self._owned.active | self._owned.standby | self._owned.warmup
-        for task in sorted(owned - given):
+        for task in sorted(owned - assignments):
             subtopology = configured.subtopologies.get(task.subtopology_id)
             if subtopology is None:
                 raise KafkaError(
@@ -246,9 +246,9 @@ class Heartbeat:
         if not reasons:
             return group.epoch
         epoch, facts = group.epoch + 1, (configured.metadata_hash, validated, configs)
-        why = "; ".join(reasons)
-        logger.info("group %r enters epoch %d: %s", group.group_id, epoch, why)
-        self._result.records.append(epoch_record(group.group_id, epoch, *facts, reason=why))
+        reason = "; ".join(reasons)
+        logger.info("group %r enters epoch %d: %s", group.group_id, epoch, reason)
+        self._result.records.append(epoch_record(group.group_id, epoch, *facts, reason=reason))
         return epoch
 
     def _news(
@@ -301,10 +301,10 @@ class Heartbeat:
         if not staged.is_ready(member_id, group.offsets, limits):
             return epoch
         facts = (group.metadata_hash, group.validated_epoch, group.assignment_configs)
-        why = f"tasks can move to {member_id}"
-        logger.info("group %r enters epoch %d: %s", group.group_id, epoch + 1, why)
+        reason = f"tasks can move to {member_id}"
+        logger.info("group %r enters epoch %d: %s", group.group_id, epoch + 1, reason)
         self._result.records += [
-            epoch_record(group.group_id, epoch + 1, *facts, reason=why),
+            epoch_record(group.group_id, epoch + 1, *facts, reason=reason),
             assignment_epoch_record(group.group_id, epoch + 1, self._kind.context.clock.now_ms()),
         ]
         return epoch + 1

@@ -96,12 +96,12 @@ class Descriptions:
 
     def _check_room(self, group: StreamsGroup, stored: StoredDescription) -> None:
         """Reject a description that does not fit; it is not requested again."""
-        size, most = len(stored.data), self._context.settings.streams_description_max_bytes
+        size, limit = len(stored.data), self._context.settings.streams_description_max_bytes
         try:
             self._context.ledger.check_bytes(size)
-            if size > most:
+            if size > limit:
                 setting = "barnabas.streams.topology.description.max.bytes"
-                raise update_failed(f"The description takes {size} bytes, more than {most} ({setting}).")
+                raise update_failed(f"The description takes {size} bytes, more than {limit} ({setting}).")
         except KafkaError as error:
             group.refused_description_epoch = stored.epoch
             raise update_failed(error.message) from error
@@ -166,11 +166,11 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
 
     def _check_room(self, group: StreamsGroup, member_id: str) -> None:
         check_room_for_all(self.context, group, member_id)
-        most = self.context.settings.streams_max_size
-        if len(group.members) >= most and member_id not in group.members:
+        limit = self.context.settings.streams_max_size
+        if len(group.members) >= limit and member_id not in group.members:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The streams group has reached its maximum capacity of {most} members.",
+                f"The streams group has reached its maximum capacity of {limit} members.",
             )
 
     def _leave(self, request: StreamsGroupHeartbeatRequest) -> CoordinatorResult[HeartbeatResult]:
@@ -188,8 +188,8 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
         logger.info("group %r is without %r: %s", group.group_id, member.member_id, reason)
         result.records += member_tombstones(group.group_id, member.member_id)
         facts = (group.metadata_hash, group.validated_epoch, group.assignment_configs)
-        why = f"{member.member_id} is out: {reason}"
-        result.records.append(epoch_record(group.group_id, group.epoch + 1, *facts, reason=why))
+        cause = f"{member.member_id} is out: {reason}"
+        result.records.append(epoch_record(group.group_id, group.epoch + 1, *facts, reason=cause))
         self.expect_nothing(group.group_id, member.member_id)
         result.revert = lambda: self._expect(group, member)
 

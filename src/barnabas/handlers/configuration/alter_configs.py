@@ -69,7 +69,7 @@ class TlsNeeds(HasConfig, HasImage, HasTls, Protocol):
 
 
 async def take_out_unusable(broker: TlsNeeds, wanted: dict[Resource, list[ConfigOperation]]) -> Results:
-    """Remove this broker's change from `wanted` if it is not usable, and return the error."""
+    """Remove this broker's change from `requested` if it is not usable, and return the error."""
     own = Resource(ConfigResourceType.BROKER, str(broker.node_id))
     operations = wanted.get(own, [])
     if not any(_TLS in operation.name for operation in operations):
@@ -176,13 +176,13 @@ class ConfigsNeeds(HasConfig, HasController, HasTls, IsMember, Protocol):
 async def alter_configs(
     broker: ConfigsNeeds, request: Request, message: AlterConfigsRequest
 ) -> AlterConfigsResponse:
-    def prepare(resource: Resource, asked: AlterConfigsAlterConfigsResource) -> dict[str, str | None]:
-        check_number_of_settings(asked.configs)
+    def prepare(resource: Resource, requested: AlterConfigsAlterConfigsResource) -> dict[str, str | None]:
+        check_number_of_settings(requested.configs)
         if resource.type == ConfigResourceType.BROKER_LOGGER:
             raise invalid_request(f"Unknown resource type {resource.type}")
         check_resource(broker.node_id, broker.image.brokers, resource)
-        settings = {config.name: config.value for config in asked.configs}
-        if len(settings) != len(asked.configs):
+        settings = {config.name: config.value for config in requested.configs}
+        if len(settings) != len(requested.configs):
             raise invalid_request("Error due to duplicate config keys")
         return settings
 
@@ -202,12 +202,13 @@ async def incremental_alter_configs(
     broker: ConfigsNeeds, request: Request, message: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     def prepare(
-        resource: Resource, asked: IncrementalAlterConfigsAlterConfigsResource
+        resource: Resource, requested: IncrementalAlterConfigsAlterConfigsResource
     ) -> list[ConfigOperation]:
-        check_number_of_settings(asked.configs)
+        check_number_of_settings(requested.configs)
         check_resource(broker.node_id, broker.image.brokers, resource)
         return [
-            ConfigOperation(config.name, config.config_operation, config.value) for config in asked.configs
+            ConfigOperation(config.name, config.config_operation, config.value)
+            for config in requested.configs
         ]
 
     wanted, results = await RequestTurn().run(_prepare_all(message.resources, prepare))
@@ -241,15 +242,17 @@ def _prepare_all(
     """Return the change of each resource, and the refused resources with their errors. In steps: each may
     have many settings.
     """
-    asked_for = [(Resource(asked.resource_type, asked.resource_name), asked) for asked in resources]
+    asked_for = [
+        (Resource(requested.resource_type, requested.resource_name), requested) for requested in resources
+    ]
     times = Counter(resource for resource, _ in asked_for)
     ready: dict[Resource, T] = {}
     refused: Results = {}
-    for resource, asked in asked_for:
+    for resource, requested in asked_for:
         try:
             if times[resource] > 1:
                 raise invalid_request("Each resource must appear at most once.")
-            ready[resource] = prepare(resource, asked)
+            ready[resource] = prepare(resource, requested)
         except KafkaError as error:
             refused[resource] = error
         yield
@@ -268,14 +271,14 @@ async def _submit(broker: ConfigsNeeds, wanted: Iterable[Resource], decision: De
 
 def _responses(resources: Iterable[_Asked], results: Results) -> list[AlterConfigsResourceResponse]:
     responses = []
-    for asked in resources:
-        error = results[Resource(asked.resource_type, asked.resource_name)]
+    for requested in resources:
+        error = results[Resource(requested.resource_type, requested.resource_name)]
         responses.append(
             AlterConfigsResourceResponse(
                 error_code=ErrorCode.NONE if error is None else error.code,
                 error_message=None if error is None else error.message or None,
-                resource_type=asked.resource_type,
-                resource_name=asked.resource_name,
+                resource_type=requested.resource_type,
+                resource_name=requested.resource_name,
             )
         )
     return responses

@@ -89,9 +89,9 @@ async def _describe_in_turns(
 def _wanted(resources: Iterable[DescribeConfigsResource]) -> Generator[None, None, _RequestedNames]:
     """Settings requested for each resource; an empty set means all."""
     wanted: dict[Resource, set[str]] = {}
-    for count, asked in enumerate(resources):
-        resource = Resource(asked.resource_type, asked.resource_name)
-        keys = set(asked.configuration_keys or ())
+    for count, requested in enumerate(resources):
+        resource = Resource(requested.resource_type, requested.resource_name)
+        keys = set(requested.configuration_keys or ())
         earlier = wanted.get(resource)
         wanted[resource] = keys | earlier if keys and earlier else keys if earlier is None else set()
         if not count % STEP:

@@ -68,14 +68,14 @@ def attempt_without_session(
     is missing or named twice, or some data is not in memory.
     """
     partitions = reader.topics.get(topic.topic_id if reader.session.uses_topic_ids else topic.topic)
-    asked = topic.partitions
+    requested = topic.partitions
     if not partitions or (
-        len(asked) != 1
-        and len({wanted.partition for wanted in asked} & partitions.keys()) < max(len(asked), 1)
+        len(requested) != 1
+        and len({wanted.partition for wanted in requested} & partitions.keys()) < max(len(requested), 1)
     ):
         return None
     found: list[Found[FetchPartition]] = []
-    total = read_all(reader, asked, partitions, found)
+    total = read_all(reader, requested, partitions, found)
     if reader.notes is not None:
         if found[0][1] is None or not reader.may_answer(total, reader.wait_ms <= 0):
             return None

@@ -178,8 +178,8 @@ def delete_groups(
 def _delete(broker: GroupAdminNeeds, group_id: str, done: Callable[[DeletableGroupResult], None]) -> None:
     def finished(error: KafkaError | None) -> None:
         code = ErrorCode.NONE if error is None else error.code
-        why = None if error is None else error.message or None
-        done(DeletableGroupResult(group_id=group_id, error_code=code, error_message=why))
+        reason = None if error is None else error.message or None
+        done(DeletableGroupResult(group_id=group_id, error_code=code, error_message=reason))
 
     def without_state(error: ErrorCode) -> None:
         if error:

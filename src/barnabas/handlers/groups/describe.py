@@ -50,8 +50,8 @@ def describe_each(
     def describe(group_id: str, done: Callable[[D], None]) -> None:
         def answered(outcome: D | KafkaError) -> None:
             if isinstance(outcome, KafkaError):
-                why = outcome.message or None
-                outcome = answer_class(group_id=group_id, error_code=outcome.code, error_message=why)
+                reason = outcome.message or None
+                outcome = answer_class(group_id=group_id, error_code=outcome.code, error_message=reason)
             done(outcome)
 
         if not is_enabled(broker.image, feature):

@@ -180,8 +180,8 @@ def _check_state(partition: Partition, topic: MirroredTopic, data: MirroredParti
             ErrorCode.POLICY_VIOLATION,
             f"{partition.topic} is not a mirror topic: only its producers write to it",
         )
-    if why := mirror.append_refusal(partition.topic, partition.index):
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
+    if reason := mirror.append_refusal(partition.topic, partition.index):
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, reason)
     if topic.source_topic_id != mirror.source_topic_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_TOPIC_ID,

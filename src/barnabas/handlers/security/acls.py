@@ -117,9 +117,9 @@ async def create_acls(broker: AclsNeeds, request: Request, message: CreateAclsRe
     turn = RequestTurn()
     try:
         _check_enabled(broker)
-        most = broker.config["barnabas.acls.max"]
+        limit = broker.config["barnabas.acls.max"]
         wanted = await turn.collect(message.creations, _checked)
-        plan = await turn.run(decide.create_acls(broker.image.acls, wanted, most))
+        plan = await turn.run(decide.create_acls(broker.image.acls, wanted, limit))
         results = await _change(broker, turn, plan)
     except KafkaError as error:
         results = [error] * len(message.creations)

@@ -72,12 +72,12 @@ async def alter_client_quotas(
     broker: ClientQuotasNeeds, request: Request, message: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     wanted = [_alteration(entry) for entry in message.entries]
-    most = broker.config["barnabas.quotas.max.entities"]
+    limit = broker.config["barnabas.quotas.max.entities"]
     results: list[KafkaError | None]
     try:
         results = await broker.controller.submit(
             lambda image: decide.alter_client_quotas(
-                image, wanted, validate_only=message.validate_only, limit=most
+                image, wanted, validate_only=message.validate_only, limit=limit
             )
         )
     except KafkaError as error:

@@ -111,9 +111,9 @@ async def alter_user_scram_credentials(
         _check_size(message)
         check_hides_secrets(broker.config)
         alterations = await _alterations(message)
-        most = broker.config["barnabas.scram.credentials.max"]
+        limit = broker.config["barnabas.scram.credentials.max"]
         results = await broker.controller.submit(
-            lambda image: decide.alter_credentials(image, alterations, most)
+            lambda image: decide.alter_credentials(image, alterations, limit)
         )
     except KafkaError as error:
         names = [one.name for one in message.deletions] + [one.name for one in message.upsertions]
@@ -132,8 +132,8 @@ def _check_size(message: AlterUserScramCredentialsRequest) -> None:
 
 async def _alterations(message: AlterUserScramCredentialsRequest) -> list[Alteration]:
     """Put deletions first, as in Kafka. Each upsertion takes some hashes."""
-    gone: Iterable[Alteration] = [Deletion(one.name, one.mechanism) for one in message.deletions]
-    return [*gone, *await RequestTurn().collect(message.upsertions, _upsertion)]
+    removed_topics: Iterable[Alteration] = [Deletion(one.name, one.mechanism) for one in message.deletions]
+    return [*removed_topics, *await RequestTurn().collect(message.upsertions, _upsertion)]
 
 
 def _upsertion(wanted: ScramCredentialUpsertion) -> Upsertion:

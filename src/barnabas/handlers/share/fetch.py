@@ -175,26 +175,26 @@ class DelayedShareFetch(DelayedOperation):
 
     def _attempt(self, *, final: bool) -> bool:
         """Acquire available records; return False when there is too little data and time is left."""
-        errors, led = self._open_all()
+        errors, opened = self._open_all()
         cold: list[ColdRead] = []
-        found = self._find_batches(led, errors, cold) if led else []
+        found = self._find_batches(opened, errors, cold) if opened else []
         if cold:
             reads = {each.key: each for each in cold}
             self._broker.page_cache.load(cold, lambda: self._attempt_loaded(reads))
             return True  # retried when the data is in memory
         size = sum(batches.data.length for _, _, batches in found)
-        if led and not final and size < max(1, min(self._message.min_bytes, self._max_bytes)):
-            self._watch(led)
+        if opened and not final and size < max(1, min(self._message.min_bytes, self._max_bytes)):
+            self._watch(opened)
             return False
         before = [each.share.end if each.share is not None else 0 for _, each, _ in found]
         data = self._acquire(found)
-        if led and not final and not data:
-            self._watch(led)
+        if opened and not final and not data:
+            self._watch(opened)
             if before != [each.share.end if each.share is not None else 0 for _, each, _ in found]:
                 self.changed()  # everything found must wait for its delay
             return False
         if self._message.share_session_epoch == INITIAL_EPOCH:
-            for tp, _ in led:  # the first response of a session names all its partitions
+            for tp, _ in opened:  # the first response of a session names all its partitions
                 if tp not in errors:
                     data.setdefault(tp, ShareFetchPartitionData(tp.partition, records=b""))
         self._found = {**errors, **data}
@@ -207,7 +207,7 @@ class DelayedShareFetch(DelayedOperation):
         request.
         """
         errors: Data = {}
-        led: Opened = []
+        opened: Opened = []
         partitions = list(self._session.partitions)
         turn = self._message.share_session_epoch % len(partitions) if partitions else 0
         lost = {
@@ -218,10 +218,10 @@ class DelayedShareFetch(DelayedOperation):
                 if (error := lost.get(tp)) is not None:
                     raise error  # the client gets the error of a partition that it waited for
                 key = SharePartitionKey(self._session.key.group_id, *tp)
-                led.append((tp, self._partitions.open(key)))
+                opened.append((tp, self._partitions.open(key)))
             except KafkaError as error:
                 errors[tp] = _refused(tp, error)
-        return errors, led
+        return errors, opened
 
     def _attempt_loaded(self, loaded: Loaded) -> None:
         if not self.is_completed:
@@ -229,14 +229,14 @@ class DelayedShareFetch(DelayedOperation):
             self._attempt_first()
             self._loaded = None
 
-    def _find_batches(self, led: Opened, errors: Data, cold: list[ColdRead]) -> Found:
-        ready = [(tp, each) for tp, each in led if each.share is not None and each.share.can_acquire]
+    def _find_batches(self, opened: Opened, errors: Data, cold: list[ColdRead]) -> Found:
+        ready = [(tp, each) for tp, each in opened if each.share is not None and each.share.can_acquire]
         room = max(1, self._max_bytes // max(1, len(ready)))
-        most, committed_only = self._message.max_records, self._committed_only
+        limit, committed_only = self._message.max_records, self._committed_only
         found = []
         for tp, each in ready:
             try:
-                batches = each.find(room, most, committed_only=committed_only, loaded=self._loaded)
+                batches = each.find(room, limit, committed_only=committed_only, loaded=self._loaded)
             except KafkaError as error:  # of the object store, or of the disk
                 errors[tp] = _refused(tp, error)
                 continue
@@ -249,27 +249,27 @@ class DelayedShareFetch(DelayedOperation):
     def _acquire(self, found: Found) -> Data:
         data: Data = {}
         left = self._message.max_records
-        for tp, led, batches in found:
+        for tp, opened, batches in found:
             if left <= 0:
                 break
-            acquired = self._acquire_from(tp, led, batches, left)
+            acquired = self._acquire_from(tp, opened, batches, left)
             if acquired is not None:
                 data[tp] = acquired
                 left -= sum(each.last_offset - each.first_offset + 1 for each in acquired.acquired_records)
         return data
 
     def _acquire_from(
-        self, tp: TopicIdPartition, led: LedSharePartition, batches: Batches | None, most: int
+        self, tp: TopicIdPartition, opened: LedSharePartition, batches: Batches | None, limit: int
     ) -> ShareFetchPartitionData | None:
         message = self._message
         strict = message.share_acquire_mode == AcquireMode.RECORD_LIMIT
-        wanted = AcquireRequest(self._session.key.member_id, most, message.batch_size, strict)
+        wanted = AcquireRequest(self._session.key.member_id, limit, message.batch_size, strict)
         for _ in range(MAX_ROUNDS):
             if batches is None:
                 return None
-            acquired, records = led.acquire(wanted, batches, committed_only=self._committed_only)
+            acquired, records = opened.acquire(wanted, batches, committed_only=self._committed_only)
             if records is not None:
-                led.partition.counters.bytes_out.value += len(records)
+                opened.partition.counters.bytes_out.value += len(records)
                 return ShareFetchPartitionData(
                     partition_index=tp.partition,
                     records=records,
@@ -277,7 +277,7 @@ class DelayedShareFetch(DelayedOperation):
                 )
             before = batches
             try:
-                more = led.find(self._max_bytes, most, committed_only=self._committed_only, loaded={})
+                more = opened.find(self._max_bytes, limit, committed_only=self._committed_only, loaded={})
             except KafkaError:  # an error of the object store: the next fetch reports it
                 return None
             if not isinstance(more, Batches) or more.offset <= before.offset:
@@ -293,10 +293,10 @@ class DelayedShareFetch(DelayedOperation):
             self._request.client_wait = seconds
             self.wait(seconds)
 
-    def _watch(self, led: Opened) -> None:
-        for _, each in led:
+    def _watch(self, opened: Opened) -> None:
+        for _, each in opened:
             each.watch(self)
-        self._watched = [each for _, each in led]
+        self._watched = [each for _, each in opened]
 
     def try_complete(self) -> bool:
         return self._try(final=False)
@@ -318,8 +318,8 @@ class DelayedShareFetch(DelayedOperation):
         """Stop watching and respond; True once."""
         if not self.complete():
             return False
-        for led in self._watched:
-            led.unwatch(self)
+        for opened in self._watched:
+            opened.unwatch(self)
         self._watched = []
         self._finish()
         return True

@@ -296,8 +296,8 @@ async def delete_share_group_offsets(
         outcomes: Outcomes = await answer_of(
             lambda done: broker.coordinators.share_states.delete(keys_of(group_id, found), done)
         )
-        gone = [topic for topic in found if not _first_error(topic, outcomes)]
-        await _write(broker, group_id, lambda shard: shard.share.state_deleted(group_id, gone))
+        removed_topics = [topic for topic in found if not _first_error(topic, outcomes)]
+        await _write(broker, group_id, lambda shard: shard.share.state_deleted(group_id, removed_topics))
     except KafkaError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     return DeleteShareGroupOffsetsResponse(

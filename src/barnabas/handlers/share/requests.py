@@ -127,11 +127,11 @@ class Acknowledging:
     ) -> None:
         tp, ranges = acknowledged
         key = SharePartitionKey(self._member.group_id, *tp)
-        led = self._broker.coordinators.share_partitions.find(key)
-        if led is None:
+        led_partition = self._broker.coordinators.share_partitions.find(key)
+        if led_partition is None:
             stored(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         else:
-            led.acknowledge(self._member.member_id, ranges, stored)
+            led_partition.acknowledge(self._member.member_id, ranges, stored)
 
 
 class Leaders(NamedTuple):
@@ -186,10 +186,12 @@ def withheld(
 def _give_back(
     partitions: SharePartitionManager, key: SharePartitionKey, member: str, data: ShareFetchPartitionData
 ) -> None:
-    led = partitions.find(key)
-    if led is not None:
-        led.partition.counters.bytes_out.value -= len(data.records or b"")
-        led.give_back(member, [(each.first_offset, each.last_offset) for each in data.acquired_records])
+    led_partition = partitions.find(key)
+    if led_partition is not None:
+        led_partition.partition.counters.bytes_out.value -= len(data.records or b"")
+        led_partition.give_back(
+            member, [(each.first_offset, each.last_offset) for each in data.acquired_records]
+        )
     data.records, data.acquired_records = b"", []
 
 

@@ -87,5 +87,5 @@ def _as_name(text: str) -> str:
 
 
 def _labels(own: Labels, attributes: Labels) -> Labels:
-    given = {_as_name(name[:MAX_LABEL]): text[:MAX_LABEL] for name, text in attributes[:MAX_LABELS] if name}
-    return tuple(sorted((given | dict(own)).items()))
+    labels = {_as_name(name[:MAX_LABEL]): text[:MAX_LABEL] for name, text in attributes[:MAX_LABELS] if name}
+    return tuple(sorted((labels | dict(own)).items()))

@@ -108,10 +108,10 @@ def _init(
         return InitProducerIdResponse(producer_id=producer_id)
     if refusal := _refusal(broker, message):
         return _not_initialized(refusal)
-    given = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
+    values = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     broker.coordinators.transactions.initialize(
         message.transactional_id,
-        given if given.producer_id != NO_PRODUCER_ID else None,
+        values if values.producer_id != NO_PRODUCER_ID else None,
         NO_TIMEOUT_MS if message.enable2_pc else message.transaction_timeout_ms,
         lambda result: request.respond(_initialized(result, request.version)),
     )

@@ -214,12 +214,12 @@ def deduplicating(
         return [
             each for name, item in by_name.items() for each in (item, *again.get(name, ())[: repeats - 1])
         ]
-    whole = []
+    joined = []
     for number, (name, item) in enumerate(by_name.items(), 1):
-        whole.append((yield from _uniting_one([item, *again.get(name, ())], inner, repeats)))
+        joined.append((yield from _uniting_one([item, *again.get(name, ())], inner, repeats)))
         if not number % STEP:
             yield
-    return whole
+    return joined
 
 
 def _uniting_one(same: list[T], inner: Sequence[ArrayLevel], repeats: int) -> Generator[None, None, T]:
@@ -247,11 +247,11 @@ def with_value(struct: S, name: str, value: object) -> S:
 
 def _join(target: Struct, source: Struct, levels: Sequence[str]) -> None:
     """Append an array of the source to that of the target; an element that was split is merged again."""
-    theirs, ours = getattr(source, levels[0]), getattr(target, levels[0])
-    if len(levels) > 1 and ours and theirs and _same(ours[-1], theirs[0]):
-        _join(ours[-1], theirs[0], levels[1:])
-        theirs = theirs[1:]
-    ours.extend(theirs)
+    source_items, ours = getattr(source, levels[0]), getattr(target, levels[0])
+    if len(levels) > 1 and ours and source_items and _same(ours[-1], source_items[0]):
+        _join(ours[-1], source_items[0], levels[1:])
+        source_items = source_items[1:]
+    ours.extend(source_items)
 
 
 def _same(one: Struct, other: Struct) -> bool:

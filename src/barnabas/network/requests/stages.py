@@ -89,12 +89,12 @@ def compiled(
     in_turns = row.in_turns or row.function
     if row.chunked is None or row.bare is None:
         return staged(row.function, stages), staged(in_turns, stages)
-    whole = tuple(stage for stage in stages if isinstance(stage, BrokersOnly))
-    of_parts = stages[len(whole) :]
+    broker_only = tuple(stage for stage in stages if isinstance(stage, BrokersOnly))
+    of_parts = stages[len(broker_only) :]
     if not of_parts:
-        return staged(row.function, whole), staged(in_turns, whole)
+        return staged(row.function, broker_only), staged(in_turns, broker_only)
     function, in_turns = row.chunked(staged(row.bare, of_parts))
-    return staged(function, whole), staged(in_turns, whole)
+    return staged(function, broker_only), staged(in_turns, broker_only)
 
 
 def staged(function: HandlerFunction, stages: tuple[Stage, ...]) -> HandlerFunction:

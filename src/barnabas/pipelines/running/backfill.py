@@ -105,14 +105,14 @@ def range_text(flow: str, found: Range) -> str:
     return f"{flow} reads {count:,} offsets again and adds their results: {parts}."
 
 
-def _completed(moment: OffsetSpec, known: Mapping[TopicPartition, int]) -> OffsetSpec:
+def _completed(offset_spec: OffsetSpec, known: Mapping[TopicPartition, int]) -> OffsetSpec:
     """Offsets of some partitions mean nothing of the others."""
-    if moment.offsets is None:
-        return moment
-    unknown = sorted(set(moment.offsets) - set(known))
+    if offset_spec.offsets is None:
+        return offset_spec
+    unknown = sorted(set(offset_spec.offsets) - set(known))
     if unknown:
         raise SourceError(f"{', '.join(map(str, unknown))} is not read by the flow, or has not been read yet")
-    return OffsetSpec(offsets={tp: moment.offsets.get(tp, offset) for tp, offset in known.items()})
+    return OffsetSpec(offsets={tp: offset_spec.offsets.get(tp, offset) for tp, offset in known.items()})
 
 
 def _moment(text: str) -> OffsetSpec:

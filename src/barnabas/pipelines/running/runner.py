@@ -372,8 +372,8 @@ class Runner:
             return
         if error is not None:
             self.close()
-            why = own_sentence(error)
-            failed = f"The flow {name} has failed: {why}" if why else f"The flow {name} has failed."
+            reason = own_sentence(error)
+            failed = f"The flow {name} has failed: {reason}" if reason else f"The flow {name} has failed."
             raise PipelineError(
                 f"{failed} The pipeline was stopped; after a restart it continues from here.", error
             )

@@ -91,16 +91,16 @@ def _columns(frame: DataFrame) -> list[StructType]:
 
 def _subjects(frames: Iterable[DataFrame]) -> Iterator[WatchedSubject]:
     for frame in frames:
-        for (kind, given), columns in zip(relations(frame), _columns(frame), strict=True):
-            if kind.lower() != FORMAT or {"value.avro.schema", "value.schema"} & given.keys():
+        for (kind, tables), columns in zip(relations(frame), _columns(frame), strict=True):
+            if kind.lower() != FORMAT or {"value.avro.schema", "value.schema"} & tables.keys():
                 continue
-            if "," in given.get("subscribe", ","):
+            if "," in tables.get("subscribe", ","):
                 continue
             try:
-                options = Options(given, "source")
-                if given.get("value.format", "").lower() not in REGISTERED and not options.is_registered:
+                options = Options(tables, "source")
+                if tables.get("value.format", "").lower() not in REGISTERED and not options.is_registered:
                     continue
                 account = options.registry()
             except OptionError:  # values without a registry
                 continue
-            yield WatchedSubject(f"{given['subscribe'].strip()}-value", account, given, columns)
+            yield WatchedSubject(f"{tables['subscribe'].strip()}-value", account, tables, columns)

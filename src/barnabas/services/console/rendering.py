@@ -118,11 +118,11 @@ def duration(seconds: float | None) -> str:
         return UNKNOWN
     if seconds < 60:
         return f"{number(round(seconds, 1))} s"
-    whole = int(seconds)
+    total = int(seconds)
     for unit, length, lower, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
-        if whole >= length:
-            rest = whole % length // part
-            return f"{whole // length} {unit}" + (f" {rest} {lower}" if rest else "")
+        if total >= length:
+            rest = total % length // part
+            return f"{total // length} {unit}" + (f" {rest} {lower}" if rest else "")
     raise AssertionError
 
 

@@ -77,8 +77,8 @@ def read_struct(kind: type[T], path: Mapping[str, str], content_type: str, body:
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadInputError(f"The body is not valid JSON: {error}") from None
     fields = {each.name: each.encode_name for each in msgspec.structs.fields(found)}
-    given = {encoded: getattr(found, name) for name, encoded in fields.items()}
-    return as_struct(kind, path, {name: value for name, value in given.items() if bytes(value) != b"null"})
+    values = {encoded: getattr(found, name) for name, encoded in fields.items()}
+    return as_struct(kind, path, {name: value for name, value in values.items() if bytes(value) != b"null"})
 
 
 @functools.cache
@@ -90,11 +90,11 @@ def _raw_kind(kind: type[Any]) -> type[msgspec.Struct]:
     return msgspec.defstruct(f"Raw{kind.__name__}", raw, rename=names)
 
 
-def as_struct(kind: type[T], path: Mapping[str, str], given: Mapping[str, Any]) -> T:
+def as_struct(kind: type[T], path: Mapping[str, str], specified: Mapping[str, Any]) -> T:
     """Convert parameters to the Struct, ignoring unknown ones. BadInputError names the invalid field."""
     fields = {each.encode_name: each for each in msgspec.structs.fields(kind)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in specified.items():
         if name in fields and (found := _plain(fields[name].type, value)) is not None:
             values[name] = found
     values |= {

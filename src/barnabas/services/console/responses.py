@@ -75,7 +75,7 @@ class ConsoleResponseWriter(ResponseWriter):
             ("content-disposition", f"attachment; filename*=UTF-8''{name}"),
             ("cache-control", "no-store"),
         ]
-        gone = asyncio.create_task(_until_gone(receive))
+        disconnected = asyncio.create_task(_until_gone(receive))
         first = asyncio.ensure_future(_next_chunk(download.chunks))
         try:
             await asyncio.wait([first], timeout=FIRST_CHUNK_SECONDS)
@@ -83,13 +83,13 @@ class ConsoleResponseWriter(ResponseWriter):
                 first.result()  # an error, such as an unknown topic, still gets its status
             await self.start(200, headers)
             chunk = await first
-            while chunk is not None and not gone.done():
+            while chunk is not None and not disconnected.done():
                 await self.write(chunk)
                 chunk = await _next_chunk(download.chunks)
             if chunk is None:
                 await self.write(b"", is_last=True)
         finally:
-            gone.cancel()
+            disconnected.cancel()
             first.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await first

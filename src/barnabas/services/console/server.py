@@ -141,8 +141,8 @@ class ConsoleApp:
         request.match = match = self.table.find(head.method, head.path)
         user = await self.gate.user(head, match)
         request.context = context = self._context(request, user, match)
-        most = MAX_BODY_BEFORE_LOGIN if isinstance(user, UnauthenticatedUser) else MAX_BODY
-        query = await self._query(request, match, most)
+        limit = MAX_BODY_BEFORE_LOGIN if isinstance(user, UnauthenticatedUser) else MAX_BODY
+        query = await self._query(request, match, limit)
         await self._check_rights(head, context, match, query)
         await self._serve(request, match, context, query)
 
@@ -157,13 +157,13 @@ class ConsoleApp:
         own = (request.head, self.gate, self.audit, more)
         return RequestScope(self.settings, user, self.clusters, self.table, current, *own)
 
-    async def _query(self, request: _Request, match: ConsoleMatch, most: int) -> Any:
+    async def _query(self, request: _Request, match: ConsoleMatch, limit: int) -> Any:
         if request.head.method != "POST":
             return as_struct(match.route.query, match.parameters, read_fields(request.query))
         try:
-            body = await read_body(request.head.headers, request.receive, most)
+            body = await read_body(request.head.headers, request.receive, limit)
         except BodyTooLargeError:
-            raise RequestTooLargeError(f"The body is larger than {most:,} bytes") from None
+            raise RequestTooLargeError(f"The body is larger than {limit:,} bytes") from None
         except BodyEndedError:
             raise BadInputError("The request ended before its body") from None
         content_type = request.head.headers.get("content-type", "")
@@ -300,8 +300,8 @@ class ConsoleApp:
             )
             await request.response.redirect(f"{LOGIN}?{urllib.parse.urlencode({'next': wanted})}")
         elif request.is_api:
-            told = {"error": known.message, "field": known.field}
-            await request.response.page(known.status, JSON, encode(told))
+            body = {"error": known.message, "field": known.field}
+            await request.response.page(known.status, JSON, encode(body))
         else:
             frame = await self._frame_of_error(request)
             html = self._renderer.error(request.context, known.status, known.message, known.field, frame)

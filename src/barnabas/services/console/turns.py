@@ -12,8 +12,8 @@ from barnabas.services.console.errors import BusyError
 class ConcurrencyLimit:
     """Limits open long-running responses in total and per user."""
 
-    def __init__(self, most: int, most_each: int, sentence: str) -> None:
-        self._most, self._most_each, self._sentence = most, most_each, sentence
+    def __init__(self, limit: int, most_each: int, sentence: str) -> None:
+        self._most, self._most_each, self._sentence = limit, most_each, sentence
         self._open = Counter[str]()
 
     @contextmanager

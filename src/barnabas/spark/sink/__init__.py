@@ -36,8 +36,10 @@ def register_formats(options: Mapping[str, str], schema: StructType) -> None:
     from barnabas.spark.options import Options
     from barnabas.spark.sink.formats import SUBJECTS, registered_formats, write_formats
 
-    given = Options(options, "sink")
-    registered_formats(write_formats(given), schema, given.text("topic") or given.internal(SUBJECTS))
+    raw_options = Options(options, "sink")
+    registered_formats(
+        write_formats(raw_options), schema, raw_options.text("topic") or raw_options.internal(SUBJECTS)
+    )
 
 
 def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:

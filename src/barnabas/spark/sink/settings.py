@@ -65,8 +65,8 @@ class SinkSettings:
         return self.delivery == EXACTLY_ONCE
 
 
-def read_settings(given: Mapping[str, str], schema: StructType, *, is_streaming: bool) -> SinkSettings:
-    options = Options(given, "sink")
+def read_settings(raw_options: Mapping[str, str], schema: StructType, *, is_streaming: bool) -> SinkSettings:
+    options = Options(raw_options, "sink")
     delivery = options.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE)) or EXACTLY_ONCE
     topic = options.text("topic")
     handed_over = options.number("handedOverBytes")
@@ -120,8 +120,8 @@ def normal_location(location: str) -> str:
 
 def _sink_name(options: Options, checkpoint: str, *, needed: bool) -> str:
     """Name of the sink in transactional ids and in its state: the same after every restart."""
-    if given := options.text("sinkId"):
-        return given
+    if raw_options := options.text("sinkId"):
+        return raw_options
     if options.text("checkpointLocation"):
         return f"spark-{digest(checkpoint)}"
     if needed:

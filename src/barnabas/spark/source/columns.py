@@ -84,9 +84,9 @@ class SparkRowShape:
         return name.removeprefix("_") if is_record_column(name) else None
 
 
-def schema_of(given: Mapping[str, str]) -> StructType:
+def schema_of(raw_options: Mapping[str, str]) -> StructType:
     """The schema of a read if the caller gave none."""
-    options = Options(given, "source")
+    options = Options(raw_options, "source")
     fields = _fields_of_value(options, None)
     known = _namespace(options, fields)
     wanted = options.text("columns")
@@ -97,9 +97,9 @@ def schema_of(given: Mapping[str, str]) -> StructType:
     return StructType([StructField(name, _known(known, name)) for name in names])
 
 
-def shape_of(given: Mapping[str, str], schema: StructType) -> SparkRowShape:
+def shape_of(raw_options: Mapping[str, str], schema: StructType) -> SparkRowShape:
     """Row layout for the tasks; an error if the schema has unknown columns."""
-    options = Options(given, "source")
+    options = Options(raw_options, "source")
     value = _value_format(options, schema)
     shape = SparkRowShape(schema, value)
     for field in schema.fields:
@@ -137,9 +137,9 @@ def _value_format(options: Options, schema: StructType) -> SparkValueFormat | No
     if kind is None:
         return None
     corrupt = options.require("columnNameOfCorruptRecord")
-    given = _fields_of_value(options, schema)
-    assert given is not None
-    fields = StructType([field for field in given.fields if field.name not in (corrupt, REASON)])
+    raw_options = _fields_of_value(options, schema)
+    assert raw_options is not None
+    fields = StructType([field for field in raw_options.fields if field.name not in (corrupt, REASON)])
     if kind == "json":
         for field in fields.fields:
             _check_json(field.name, field.dataType)
@@ -222,9 +222,9 @@ def _json_fields(options: Options) -> StructType:
 
 def _avro_text(options: Options) -> str | None:
     """The schema to read with: given, or the newest that the registry has for the topic."""
-    given = options.text("value.avro.schema")
-    if given is not None:
-        return given
+    raw_options = options.text("value.avro.schema")
+    if raw_options is not None:
+        return raw_options
     topic = subscribed_topic(
         options, "a schema registry needs 'subscribe' with one topic, or 'value.avro.schema'"
     )

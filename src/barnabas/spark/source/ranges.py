@@ -27,8 +27,8 @@ def plan_tasks(
     divided = divide(ranges, min_partitions, max_records)
     if min_partitions is not None:
         return [[part] for part in divided]  # the caller has requested many tasks
-    most = shared_limit(divided, shared_records)
-    return share_tasks(divided, min(most, max_records or most))
+    limit = shared_limit(divided, shared_records)
+    return share_tasks(divided, min(limit, max_records or limit))
 
 
 def shared_limit(ranges: list[OffsetRange], shared_records: int) -> int:
@@ -67,13 +67,13 @@ def split(found: OffsetRange, parts: int) -> list[OffsetRange]:
     return pieces
 
 
-def share_tasks(ranges: Iterable[OffsetRange], most: int) -> list[list[OffsetRange]]:
-    """Neighbours go together while they have no more than `most` offsets. A task has each partition once."""
+def share_tasks(ranges: Iterable[OffsetRange], limit: int) -> list[list[OffsetRange]]:
+    """Group adjacent ranges up to `limit` offsets. A task has each partition at most once."""
     tasks: list[list[OffsetRange]] = []
-    size = most
+    size = limit
     for found in ranges:
         held = tasks[-1] if tasks else []
-        if size + found.size > most or any(other.tp == found.tp for other in held):
+        if size + found.size > limit or any(other.tp == found.tp for other in held):
             tasks.append([])
             size = 0
         tasks[-1].append(found)

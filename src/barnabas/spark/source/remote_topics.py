@@ -61,10 +61,10 @@ class RemoteTopics:
         ids = {tp.topic: uuid_to_text(self._partitions[tp].folder.topic_id) for tp in partitions}
         return AssignedPartitions(partitions, ids)
 
-    def offsets_at(self, moments: Offsets) -> Offsets:
-        if any(tp not in self._partitions for tp in moments):
+    def offsets_at(self, timestamps: Offsets) -> Offsets:
+        if any(tp not in self._partitions for tp in timestamps):
             self._look()
-        return self._link.run(self._offsets_at(moments))
+        return self._link.run(self._offsets_at(timestamps))
 
     def held(self, ranges: Iterable[OffsetRange], lose: Callable[[str], None]) -> list[StoredRange]:
         """The available parts of the ranges; `lose` is called for the missing parts."""
@@ -121,18 +121,20 @@ class RemoteTopics:
             return [topic for topic in topics if topic.topic in names]
         return select_topics(topics, wanted.topics or sorted({tp.topic for tp in wanted.assigned}))
 
-    async def _offsets_at(self, moments: Offsets) -> Offsets:
-        found = await asyncio.gather(*(self._offset_at(tp, moment) for tp, moment in moments.items()))
-        return dict(zip(moments, found, strict=True))
+    async def _offsets_at(self, timestamps: Offsets) -> Offsets:
+        found = await asyncio.gather(
+            *(self._offset_at(tp, timestamp) for tp, timestamp in timestamps.items())
+        )
+        return dict(zip(timestamps, found, strict=True))
 
-    async def _offset_at(self, tp: TopicPartition, moment: int) -> int:
+    async def _offset_at(self, tp: TopicPartition, timestamp: int) -> int:
         partition = self._partitions.get(tp)
         if partition is None:
             raise BucketError(f"There is no {tp} here.")
-        if moment in (EARLIEST, LATEST):
+        if timestamp in (EARLIEST, LATEST):
             manifest = partition.manifest
-            return manifest.log_start if moment == EARLIEST else manifest.tiered_end
-        offset = await offset_for_timestamp(self._link.reader, partition, moment)
+            return manifest.log_start if timestamp == EARLIEST else manifest.tiered_end
+        offset = await offset_for_timestamp(self._link.reader, partition, timestamp)
         return -1 if offset is None else offset
 
     async def _with_segments(self, ranges: list[OffsetRange]) -> list[StoredRange]:

@@ -65,8 +65,8 @@ class SourceSettings:
     """Start and end of a stream that reads a part of its topics; partitions without one are not read."""
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SourceSettings:
-        options = Options(given, "source")
+    def parse(cls, raw_options: Mapping[str, str], *, streaming: bool) -> SourceSettings:
+        options = Options(raw_options, "source")
         starting = moment_option(options, "starting", LATEST if streaming else EARLIEST)
         ending = moment_option(options, "ending", LATEST)
         if streaming:
@@ -121,18 +121,18 @@ def _client(options: Options, remote: RemoteSettings | None) -> SparkClientSetti
 
 
 def parse_subscription(options: Options) -> TopicSelection:
-    given = [way for way in WAYS if way in options]
-    if len(given) != 1:
+    raw_options = [way for way in WAYS if way in options]
+    if len(raw_options) != 1:
         problem = (
             "one of them must be given"
-            if not given
-            else f"only one of them can be given, not {', '.join(given)}"
+            if not raw_options
+            else f"only one of them can be given, not {', '.join(raw_options)}"
         )
         raise OptionError(f"options {', '.join(WAYS)}: {problem}")
-    text = options.require(given[0])
-    if given[0] == "assign":
+    text = options.require(raw_options[0])
+    if raw_options[0] == "assign":
         return TopicSelection(assigned=tuple(parse_partitions(text)))
-    if given[0] == "subscribePattern":
+    if raw_options[0] == "subscribePattern":
         return TopicSelection(pattern=text)
     topics = tuple(name.strip() for name in text.split(",") if name.strip())
     if not topics:

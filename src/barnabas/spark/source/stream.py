@@ -165,9 +165,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**begin.offsets, **OffsetResolver(self._settings).earliest(new)}
 
     def _check_losses(self, start: Offsets, end: Offsets) -> None:
-        gone = set(start) - set(end)
-        if gone:
-            self._lose(f"{partitions_text(gone)} no longer exist")
+        missing_partitions = set(start) - set(end)
+        if missing_partitions:
+            self._lose(f"{partitions_text(missing_partitions)} no longer exist")
         for tp, first in start.items():
             if tp in end and end[tp] < first:
                 self._lose(f"{tp} ended at {first} before, and ends at {end[tp]} now")

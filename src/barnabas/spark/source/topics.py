@@ -33,7 +33,7 @@ class TopicReader(Protocol):
         """Partitions of the query: current, or, for frequent callers, a few seconds old."""
         ...
 
-    def offsets_at(self, moments: Offsets) -> Offsets:
+    def offsets_at(self, timestamps: Offsets) -> Offsets:
         """LATEST, EARLIEST or a timestamp, per partition; -1 if no record is that new."""
         ...
 
@@ -77,12 +77,12 @@ class BrokerTopics:
             self._settings.client.total_timeout,
         )
 
-    def offsets_at(self, moments: Offsets) -> Offsets:
-        if not moments:
+    def offsets_at(self, timestamps: Offsets) -> Offsets:
+        if not timestamps:
             return {}
         client, isolation = self.link.client, self._settings.client.fetch.isolation
         total_timeout = self._settings.client.total_timeout
-        found = self.link.persist(lambda: list_offsets(client, moments, isolation), total_timeout)
+        found = self.link.persist(lambda: list_offsets(client, timestamps, isolation), total_timeout)
         return {tp: answer.offset for tp, answer in found.items()}
 
 
@@ -130,22 +130,22 @@ class OffsetResolver:
     def assigned(self, *, recent: bool = False) -> AssignedPartitions:
         return self._topics.assigned(recent=recent)
 
-    def resolve(self, moment: OffsetSpec, assigned: AssignedPartitions, *, starting: bool) -> Offsets:
+    def resolve(self, offset_spec: OffsetSpec, assigned: AssignedPartitions, *, starting: bool) -> Offsets:
         """Resolve a moment to current offsets."""
-        if moment.word is not None:
-            return self.offsets_at(dict.fromkeys(assigned.partitions, moment.word))
-        if moment.offsets is not None:
-            _check_complete(moment.offsets, assigned, "Offsets", starting)
-            words = {tp: word for tp, word in moment.offsets.items() if word in (LATEST, EARLIEST)}
-            return {**moment.offsets, **self.offsets_at(words)}
-        if moment.timestamps is not None:
-            _check_complete(moment.timestamps, assigned, "OffsetsByTimestamp", starting)
-        times = moment.timestamps or dict.fromkeys(assigned.partitions, moment.timestamp or 0)
+        if offset_spec.word is not None:
+            return self.offsets_at(dict.fromkeys(assigned.partitions, offset_spec.word))
+        if offset_spec.offsets is not None:
+            _check_complete(offset_spec.offsets, assigned, "Offsets", starting)
+            words = {tp: word for tp, word in offset_spec.offsets.items() if word in (LATEST, EARLIEST)}
+            return {**offset_spec.offsets, **self.offsets_at(words)}
+        if offset_spec.timestamps is not None:
+            _check_complete(offset_spec.timestamps, assigned, "OffsetsByTimestamp", starting)
+        times = offset_spec.timestamps or dict.fromkeys(assigned.partitions, offset_spec.timestamp or 0)
         return self._by_time(times, starting)
 
-    def offsets_at(self, moments: Offsets) -> Offsets:
+    def offsets_at(self, timestamps: Offsets) -> Offsets:
         """LATEST, EARLIEST or a timestamp, per partition; -1 if no record is that new."""
-        return self._topics.offsets_at(moments)
+        return self._topics.offsets_at(timestamps)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self.offsets_at(dict.fromkeys(partitions, EARLIEST))
@@ -173,11 +173,11 @@ class OffsetResolver:
         return {**found, **self.offsets_at(dict.fromkeys(missing, LATEST))}
 
 
-def _check_complete(given: Offsets, assigned: AssignedPartitions, what: str, starting: bool) -> None:
-    if set(given) == set(assigned.partitions):
+def _check_complete(raw_options: Offsets, assigned: AssignedPartitions, what: str, starting: bool) -> None:
+    if set(raw_options) == set(assigned.partitions):
         return
     name = ("starting" if starting else "ending") + what
     raise SourceError(
         f"option {name!r} must name every partition (-1 is latest, -2 earliest): it names "
-        f"{partitions_text(given)}, but the partitions are {partitions_text(assigned.partitions)}"
+        f"{partitions_text(raw_options)}, but the partitions are {partitions_text(assigned.partitions)}"
     )

@@ -106,9 +106,9 @@ class ConsoleAudit:
         await self._write_if_possible({**event, "allowed": False, "state": "refused"})
 
     async def logged_in(self, host: str, name: str, mechanism: str, is_allowed: bool) -> None:
-        who = _who(name, host) if is_allowed else {**_who("", host), "principal": None}
+        identity = _who(name, host) if is_allowed else {**_who("", host), "principal": None}
         await self._write_if_possible(
-            {"event": "login", **who, "mechanism": mechanism, "allowed": is_allowed}
+            {"event": "login", **identity, "mechanism": mechanism, "allowed": is_allowed}
         )
 
     async def _complete(self, event: Event, error: BaseException | None) -> None:
@@ -144,8 +144,8 @@ class ConsoleAudit:
 
 
 def _when() -> Event:
-    moment = datetime.fromtimestamp(time.time(), UTC)
-    return {"time": moment.isoformat(timespec="milliseconds"), "node": f"console {socket.gethostname()}"}
+    timestamp = datetime.fromtimestamp(time.time(), UTC)
+    return {"time": timestamp.isoformat(timespec="milliseconds"), "node": f"console {socket.gethostname()}"}
 
 
 def _who(name: str, host: str) -> Event:
@@ -173,10 +173,10 @@ def _event(
 
 def _action(context: RequestScope, match: ConsoleMatch, form: Any) -> Action | None:
     needs = match.route.right.all_of
-    given = {**_named(form), **match.parameters}
-    if not needs or (needs[0].parameter and needs[0].parameter not in given):
+    values = {**_named(form), **match.parameters}
+    if not needs or (needs[0].parameter and needs[0].parameter not in values):
         return None
-    return needs[0].action(given)
+    return needs[0].action(values)
 
 
 def _named(form: Any) -> dict[str, Any]:

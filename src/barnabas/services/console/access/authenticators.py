@@ -106,9 +106,9 @@ class Attempts:
 
     def failed(self, name: str, address: str) -> None:
         for key in _keys(name, address):
-            moments = [*self._recent(key), self.now()][-MAX[key[0]] :]
+            timestamps = [*self._recent(key), self.now()][-MAX[key[0]] :]
             self._failures.pop(key, None)
-            self._failures[key] = moments
+            self._failures[key] = timestamps
         while len(self._failures) > MAX_REMEMBERED:
             del self._failures[next(iter(self._failures))]
 
@@ -118,11 +118,11 @@ class Attempts:
 
     def _recent(self, key: Key) -> list[float]:
         start = self.now() - self.window
-        return [moment for moment in self._failures.get(key, ()) if moment > start]
+        return [timestamp for timestamp in self._failures.get(key, ()) if timestamp > start]
 
     def _wait(self, key: Key) -> float:
-        moments = self._recent(key)
-        return 0.0 if len(moments) < MAX[key[0]] else moments[0] + self.window - self.now()
+        timestamps = self._recent(key)
+        return 0.0 if len(timestamps) < MAX[key[0]] else timestamps[0] + self.window - self.now()
 
 
 def _keys(name: str, address: str) -> list[Key]:
@@ -224,10 +224,10 @@ class LoginGate:
         if "authorization" in head.headers:
             return await self._by_header(head, match.parameters.get("cluster"))
         session = self._cookie.value(head.headers)
-        who = self.sessions.find(session) if session else None
-        if who is not None:
+        identity = self.sessions.find(session) if session else None
+        if identity is not None:
             try:
-                return await self._people.user(who, match.parameters.get("cluster"))
+                return await self._people.user(identity, match.parameters.get("cluster"))
             except UnauthorizedError:
                 self.sessions.close(session)  # the password has changed, or the token has expired
         if match.route.right.without_login:
@@ -240,16 +240,16 @@ class LoginGate:
             raise ResourceNotFoundError("Password login is not enabled")
         try:
             async with self.attempts.attempt(name, head.host):
-                who = await self._people.by_password(name, password)
+                identity = await self._people.by_password(name, password)
         except UnauthorizedError:
             await self._audit.logged_in(head.host, name, "PASSWORD", False)
             raise
-        return await self._opened(head, who, "PASSWORD", None)
+        return await self._opened(head, identity, "PASSWORD", None)
 
     async def log_out(self, head: Head) -> tuple[str, str]:
-        who = self.sessions.close(self._cookie.value(head.headers))
-        if who is not None:
-            await self._people.forget(who)
+        identity = self.sessions.close(self._cookie.value(head.headers))
+        if identity is not None:
+            await self._people.forget(identity)
         return self._cookie.setting("", 0)
 
     async def begin_oidc(self, see: str) -> tuple[str, tuple[str, str]]:
@@ -265,11 +265,11 @@ class LoginGate:
             person, see = await self._provider().finish(
                 state, self._pending.value(head.headers), code, issuer
             )
-            who = await self._people.by_provider(person)
+            identity = await self._people.by_provider(person)
         except (OidcError, UnauthorizedError) as error:
             await self._audit_failure(head, "OIDC")
             raise UnauthorizedError(f"You are not logged in: {error}") from None
-        cookie = await self._opened(head, who, "OIDC", person.expires_in if who.sasl else None)
+        cookie = await self._opened(head, identity, "OIDC", person.expires_in if identity.sasl else None)
         return see, [cookie, self._pending.setting("", 0)]
 
     async def close(self) -> None:
@@ -299,11 +299,11 @@ class LoginGate:
             await self._audit.logged_in(head.host, "", mechanism, False)
 
     async def _opened(
-        self, head: Head, who: UserIdentity, mechanism: str, within: float | None
+        self, head: Head, identity: UserIdentity, mechanism: str, within: float | None
     ) -> tuple[str, str]:
         self.sessions.close(self._cookie.value(head.headers))
-        await self._audit.logged_in(head.host, who.name, mechanism, True)
-        return self._cookie.setting(self.sessions.open(who, within))
+        await self._audit.logged_in(head.host, identity.name, mechanism, True)
+        return self._cookie.setting(self.sessions.open(identity, within))
 
 
 def inner_path(path: str) -> str:

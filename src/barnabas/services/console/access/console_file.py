@@ -60,44 +60,49 @@ class _Reader:
     def __init__(self, document: DocumentNode, folder: Path) -> None:
         self._document = document
         self._folder = folder
-        said = document.value(words.ConsoleWords)
-        self._words = self._at("", lambda: _resolved(said, words.ConsoleWords))
+        document_words = document.value(words.ConsoleWords)
+        self._words = self._at("", lambda: _resolved(document_words, words.ConsoleWords))
 
     def settings(self, default: tuple[ClusterSettings, ...]) -> ConsoleSettings:
-        said = self._words
-        clusters = tuple(self._each("clusters", said.clusters, _cluster)) or default
+        document_words = self._words
+        clusters = tuple(self._each("clusters", document_words.clusters, _cluster)) or default
         if not clusters:
             self._document.fail("there are no `clusters`; name at least one.")
         self._at("clusters", lambda: _once([each.name for each in clusters], "cluster"))
-        tls = self._at("tls", lambda: _tls(said.tls)) if said.tls else None
+        tls = self._at("tls", lambda: _tls(document_words.tls)) if document_words.tls else None
         return ConsoleSettings(
             clusters,
-            self._at("listen", lambda: parse_address(said.listen)),
-            self._folder / said.data if said.data else default_data(),
-            said.read_only,
+            self._at("listen", lambda: parse_address(document_words.listen)),
+            self._folder / document_words.data if document_words.data else default_data(),
+            document_words.read_only,
             tls,
-            said.url.rstrip("/"),
+            document_words.url.rstrip("/"),
             self._access([each.name for each in clusters]),
-            said.publish_metrics,
-            self._at("alarms", lambda: _silenced(said.alarms)),
-            self._at("http", lambda: _http(said.http)),
+            document_words.publish_metrics,
+            self._at("alarms", lambda: _silenced(document_words.alarms)),
+            self._at("http", lambda: _http(document_words.http)),
         )
 
     def _access(self, clusters: list[str]) -> AccessSettings:
-        said = self._words
-        tokens = self._each("tokens", said.tokens, _token)
+        document_words = self._words
+        tokens = self._each("tokens", document_words.tokens, _token)
         self._at("tokens", lambda: _once([each.name for each in tokens], "token"))
-        grants = [*self._each("roles", said.roles, _grant), *map(_grant_of_token, said.tokens)]
+        grants = [
+            *self._each("roles", document_words.roles, _grant),
+            *map(_grant_of_token, document_words.tokens),
+        ]
         return AccessSettings(
-            self._at("login", lambda: _login(said.login, said.url)),
+            self._at("login", lambda: _login(document_words.login, document_words.url)),
             tuple(grants),
-            tuple(self._each("masks", said.masks, _mask)),
+            tuple(self._each("masks", document_words.masks, _mask)),
             tuple(tokens),
-            self._at("audit", lambda: _audit(said.audit, clusters)),
+            self._at("audit", lambda: _audit(document_words.audit, clusters)),
         )
 
-    def _each(self, section: str, said: Iterable[Any], make: Callable[[Any], T]) -> list[T]:
-        return [self._at(f"{section}.{index}", partial(make, each)) for index, each in enumerate(said)]
+    def _each(self, section: str, document_words: Iterable[Any], make: Callable[[Any], T]) -> list[T]:
+        return [
+            self._at(f"{section}.{index}", partial(make, each)) for index, each in enumerate(document_words)
+        ]
 
     def _at(self, path: str, make: Callable[[], T]) -> T:
         try:
@@ -118,9 +123,9 @@ class _Reader:
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def _resolved(said: S, kind: type[S]) -> S:
+def _resolved(document_words: S, kind: type[S]) -> S:
     """Resolve all references to environment variables and files."""
-    return msgspec.convert(_replaced("it", msgspec.to_builtins(said)), kind)
+    return msgspec.convert(_replaced("it", msgspec.to_builtins(document_words)), kind)
 
 
 def _replaced(name: str, value: Any) -> Any:
@@ -137,100 +142,126 @@ def _once(names: list[str], what: str) -> None:
             raise ValueError(f"duplicate {what} name: {name}")
 
 
-def _silenced(said: words.AlarmWords) -> frozenset[str]:
-    unknown = [name for name in said.silence if name not in BY_NAME]
+def _silenced(document_words: words.AlarmWords) -> frozenset[str]:
+    unknown = [name for name in document_words.silence if name not in BY_NAME]
     if unknown:
         raise ValueError(f"unknown alarm {unknown[0]!r}; docs/metrics.md lists the names")
-    return frozenset(said.silence)
+    return frozenset(document_words.silence)
 
 
-def _http(said: words.HttpLimitWords) -> WebLimits:
+def _http(document_words: words.HttpLimitWords) -> WebLimits:
     return WebLimits(
-        connections=said.connections,
-        incomplete_per_address=said.incomplete_per_address,
-        head_seconds=seconds_of(said.head_timeout),
-        body_seconds=seconds_of(said.body_timeout),
-        body_rate=said.body_rate,
-        trusted_proxies=parse_networks(said.trusted_proxies),
+        connections=document_words.connections,
+        incomplete_per_address=document_words.incomplete_per_address,
+        head_seconds=seconds_of(document_words.head_timeout),
+        body_seconds=seconds_of(document_words.body_timeout),
+        body_rate=document_words.body_rate,
+        trusted_proxies=parse_networks(document_words.trusted_proxies),
     )
 
 
-def _cluster(said: words.ClusterWords) -> ClusterSettings:
-    if not said.name or said.name in (".", "..") or _FORBIDDEN_IN_NAMES & set(said.name):
-        raise ValueError(f"not a valid cluster name: {said.name!r}; it must not be empty or contain a slash")
-    parse_addresses(said.bootstrap)
-    security = parse_security(said.settings, references=True)
-    kept = (said.logs, said.logs_hours, said.logs_gib)
-    return ClusterSettings(said.name, said.bootstrap, security, _registry(said.schema_registry), *kept)
+def _cluster(document_words: words.ClusterWords) -> ClusterSettings:
+    if (
+        not document_words.name
+        or document_words.name in (".", "..")
+        or _FORBIDDEN_IN_NAMES & set(document_words.name)
+    ):
+        raise ValueError(
+            f"not a valid cluster name: {document_words.name!r}; it must not be empty or contain a slash"
+        )
+    parse_addresses(document_words.bootstrap)
+    security = parse_security(document_words.settings, references=True)
+    kept = (document_words.logs, document_words.logs_hours, document_words.logs_gib)
+    return ClusterSettings(
+        document_words.name,
+        document_words.bootstrap,
+        security,
+        _registry(document_words.schema_registry),
+        *kept,
+    )
 
 
-def _registry(said: words.RegistryWords | None) -> RegistryAccount:
-    if said is None:
+def _registry(document_words: words.RegistryWords | None) -> RegistryAccount:
+    if document_words is None:
         return RegistryAccount()
-    given = {REGISTRY_PREFIX + name: value for name, value in said.settings.items()}
-    if said.user:
-        given[REGISTRY_PREFIX + BASIC_LOGIN] = f"{said.user}:{said.password}"
-    if said.token:
-        given[REGISTRY_PREFIX + BEARER_TOKEN] = said.token
-    return parse_registry(given, said.url or None) or RegistryAccount()
+    values = {REGISTRY_PREFIX + name: value for name, value in document_words.settings.items()}
+    if document_words.user:
+        values[REGISTRY_PREFIX + BASIC_LOGIN] = f"{document_words.user}:{document_words.password}"
+    if document_words.token:
+        values[REGISTRY_PREFIX + BEARER_TOKEN] = document_words.token
+    return parse_registry(values, document_words.url or None) or RegistryAccount()
 
 
-def _tls(said: dict[str, str]) -> TlsSettings:
+def _tls(document_words: dict[str, str]) -> TlsSettings:
     """Read the files now, so that an error names the line."""
-    found = parse_tls(said)
+    found = parse_tls(document_words)
     https_context("the console", found)
     return found
 
 
-def _login(said: words.LoginWords, url: str) -> LoginSettings:
-    kind = LoginKind(said.kind or LoginKind.NONE)
-    if kind is LoginKind.SERVICE and not said.users and said.oidc is None:
+def _login(document_words: words.LoginWords, url: str) -> LoginSettings:
+    kind = LoginKind(document_words.kind or LoginKind.NONE)
+    if kind is LoginKind.SERVICE and not document_words.users and document_words.oidc is None:
         raise ValueError("`kind: service` needs `users` or `oidc`")
-    if said.users and kind is not LoginKind.SERVICE:
+    if document_words.users and kind is not LoginKind.SERVICE:
         raise ValueError("`users` are for `kind: service`; with `kind: kafka` brokers know the passwords")
-    _once([each.name for each in said.users], "user")
-    users = {each.name: PasswordHash.parse(each.password) for each in said.users}
-    oidc = None if said.oidc is None else _oidc(said.oidc, url)
-    idle, absolute = seconds_of(said.idle), seconds_of(said.absolute)
-    return LoginSettings(kind, users, oidc, idle, absolute, said.kind is not None)
+    _once([each.name for each in document_words.users], "user")
+    users = {each.name: PasswordHash.parse(each.password) for each in document_words.users}
+    oidc = None if document_words.oidc is None else _oidc(document_words.oidc, url)
+    idle, absolute = seconds_of(document_words.idle), seconds_of(document_words.absolute)
+    return LoginSettings(kind, users, oidc, idle, absolute, document_words.kind is not None)
 
 
-def _oidc(said: words.OidcWords, url: str) -> Oidc:
-    problem = problem_with(said.issuer)
+def _oidc(document_words: words.OidcWords, url: str) -> Oidc:
+    problem = problem_with(document_words.issuer)
     if problem is not None:
         raise ValueError(f"`issuer` {problem}")
     if not url:
         raise ValueError(
             "`oidc` needs `url`, the address under which browsers reach the console, at the top of the file"
         )
-    if "openid" not in said.scopes:
+    if "openid" not in document_words.scopes:
         raise ValueError("`scopes` must have openid")
-    secret = Secret(said.client_secret) if said.client_secret else None
+    secret = Secret(document_words.client_secret) if document_words.client_secret else None
     redirect = f"{url.rstrip('/')}/login/oidc/callback"
-    scopes = said.scopes
-    return Oidc(said.issuer, said.client_id, redirect, secret, scopes, said.name_claim, said.groups_claim)
+    scopes = document_words.scopes
+    return Oidc(
+        document_words.issuer,
+        document_words.client_id,
+        redirect,
+        secret,
+        scopes,
+        document_words.name_claim,
+        document_words.groups_claim,
+    )
 
 
-def _grant(said: words.RoleWords) -> Grant:
-    if not said.users and not said.groups:
+def _grant(document_words: words.RoleWords) -> Grant:
+    if not document_words.users and not document_words.groups:
         raise ValueError("a role needs `users` or `groups`; `*` is every logged-in user")
-    _check_patterns([*said.names, *said.clusters])
-    role = Role[said.role.upper()]
-    return Grant(role, said.users, said.groups, (), said.clusters, said.names)
+    _check_patterns([*document_words.names, *document_words.clusters])
+    role = Role[document_words.role.upper()]
+    return Grant(
+        role, document_words.users, document_words.groups, (), document_words.clusters, document_words.names
+    )
 
 
-def _grant_of_token(said: words.TokenWords) -> Grant:
-    role = Role[said.role.upper()]
-    return Grant(role, (), (), (said.name,), said.clusters, said.names)
+def _grant_of_token(document_words: words.TokenWords) -> Grant:
+    role = Role[document_words.role.upper()]
+    return Grant(role, (), (), (document_words.name,), document_words.clusters, document_words.names)
 
 
-def _token(said: words.TokenWords) -> ApiToken:
-    if not is_digest(said.digest):
+def _token(document_words: words.TokenWords) -> ApiToken:
+    if not is_digest(document_words.digest):
         raise ValueError(
             "`digest` is not a valid token digest: create token and digest with `barnabas console token`"
         )
-    _check_patterns([*said.names, *said.clusters])
-    return ApiToken(said.name, said.digest, _moment(said.expires) if said.expires else None)
+    _check_patterns([*document_words.names, *document_words.clusters])
+    return ApiToken(
+        document_words.name,
+        document_words.digest,
+        _moment(document_words.expires) if document_words.expires else None,
+    )
 
 
 def _moment(text: str) -> float:
@@ -241,24 +272,35 @@ def _moment(text: str) -> float:
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
-def _mask(said: words.MaskWords) -> MaskRule:
-    if not said.topics:
+def _mask(document_words: words.MaskWords) -> MaskRule:
+    if not document_words.topics:
         raise ValueError("`topics` is empty: name some, or `*`")
-    if not (said.fields or said.headers or said.key):
+    if not (document_words.fields or document_words.headers or document_words.key):
         raise ValueError("a mask hides `fields`, `headers` or the `key: true`; this one hides nothing")
-    _check_patterns([*said.topics, *said.clusters])
-    for path in said.fields:
+    _check_patterns([*document_words.topics, *document_words.clusters])
+    for path in document_words.fields:
         if not all(path.split(".")):
             raise ValueError(f"not a valid field path: {path!r} (example: card.number)")
-    return MaskRule(said.topics, said.clusters, said.fields, said.headers, said.key)
+    return MaskRule(
+        document_words.topics,
+        document_words.clusters,
+        document_words.fields,
+        document_words.headers,
+        document_words.key,
+    )
 
 
-def _audit(said: words.AuditWords, clusters: list[str]) -> AuditSettings:
-    if said.cluster and said.cluster not in clusters:
-        raise ValueError(f"unknown cluster {said.cluster}")
-    if said.max_bytes < 1 or said.files < 1:
+def _audit(document_words: words.AuditWords, clusters: list[str]) -> AuditSettings:
+    if document_words.cluster and document_words.cluster not in clusters:
+        raise ValueError(f"unknown cluster {document_words.cluster}")
+    if document_words.max_bytes < 1 or document_words.files < 1:
         raise ValueError("`max_bytes` and `files` are 1 at least")
-    return AuditSettings(said.max_bytes, said.files, said.topic, said.cluster or (clusters or [""])[0])
+    return AuditSettings(
+        document_words.max_bytes,
+        document_words.files,
+        document_words.topic,
+        document_words.cluster or (clusters or [""])[0],
+    )
 
 
 def _check_patterns(names: Iterable[str]) -> None:

@@ -112,8 +112,8 @@ def hash_of(password: str, log_n: int = LOG_N) -> PasswordHash:
 class Passwords:
     def __init__(self, hashes: Mapping[str, PasswordHash]) -> None:
         self._hashes = hashes
-        most = max((each.log_n for each in hashes.values()), default=LOG_N)
-        self._nobody = PasswordHash(most, BLOCK, PARALLEL, b"\0" * SALT_BYTES, b"\0" * HASH_BYTES)
+        limit = max((each.log_n for each in hashes.values()), default=LOG_N)
+        self._nobody = PasswordHash(limit, BLOCK, PARALLEL, b"\0" * SALT_BYTES, b"\0" * HASH_BYTES)
         self._turns = asyncio.Semaphore(AT_A_TIME)
 
     async def accept(self, name: str, password: str) -> bool:

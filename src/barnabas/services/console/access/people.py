@@ -155,11 +155,11 @@ class IdentityCodec:
         self._with_sasl = with_sasl
         self._decoder = msgspec.msgpack.Decoder(_StoredIdentity)
 
-    def write(self, who: UserIdentity) -> bytes:
-        stored = _StoredIdentity(who.name, who.groups, who.proof)
-        if who.sasl is not None:
-            token = who.sasl.token
-            stored.mechanism, stored.password = who.sasl.mechanism.value, who.sasl.password.text
+    def write(self, identity: UserIdentity) -> bytes:
+        stored = _StoredIdentity(identity.name, identity.groups, identity.proof)
+        if identity.sasl is not None:
+            token = identity.sasl.token
+            stored.mechanism, stored.password = identity.sasl.mechanism.value, identity.sasl.password.text
             stored.token = token.text if isinstance(token, Secret) else ""
         return msgspec.msgpack.encode(stored)
 
@@ -191,11 +191,11 @@ class People(Protocol):
 
     async def by_header(self, authorization: str, cluster: str | None) -> ConsoleUser: ...
 
-    async def user(self, who: UserIdentity, cluster: str | None) -> ConsoleUser:
+    async def user(self, identity: UserIdentity, cluster: str | None) -> ConsoleUser:
         """`cluster` is the one of the current request."""
         ...
 
-    async def forget(self, who: UserIdentity) -> None: ...
+    async def forget(self, identity: UserIdentity) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -229,13 +229,13 @@ class RolePeople:
             raise UnauthorizedError("The token is not known, or has expired")
         return RoleUser(token.name, (f"Token:{token.name}",), self._roles, has_session=False)
 
-    async def user(self, who: UserIdentity, cluster: str | None) -> ConsoleUser:
-        if not who.proof or who.proof not in (self._proofs.get(who.name), self._provider):
+    async def user(self, identity: UserIdentity, cluster: str | None) -> ConsoleUser:
+        if not identity.proof or identity.proof not in (self._proofs.get(identity.name), self._provider):
             raise UnauthorizedError("Your password has changed, or this login has ended; log in again")
-        principals = (f"User:{who.name}", *(f"Group:{each}" for each in who.groups))
-        return RoleUser(who.name, principals, self._roles)
+        principals = (f"User:{identity.name}", *(f"Group:{each}" for each in identity.groups))
+        return RoleUser(identity.name, principals, self._roles)
 
-    async def forget(self, who: UserIdentity) -> None:
+    async def forget(self, identity: UserIdentity) -> None:
         """Holds no connections per user."""
 
     async def close(self) -> None:
@@ -294,12 +294,12 @@ class KafkaPeople:
             return await self._user(UserIdentity(name, sasl=sasl), cluster, has_session=False)
         raise UnauthorizedError("The brokers do not know who this is")
 
-    async def user(self, who: UserIdentity, cluster: str | None) -> ConsoleUser:
-        return await self._user(who, cluster, has_session=True)
+    async def user(self, identity: UserIdentity, cluster: str | None) -> ConsoleUser:
+        return await self._user(identity, cluster, has_session=True)
 
-    async def _user(self, who: UserIdentity, cluster: str | None, *, has_session: bool) -> ConsoleUser:
-        assert who.sasl is not None
-        user = SaslUser(who.name, who.sasl, self._logins, has_session)
+    async def _user(self, identity: UserIdentity, cluster: str | None, *, has_session: bool) -> ConsoleUser:
+        assert identity.sasl is not None
+        user = SaslUser(identity.name, identity.sasl, self._logins, has_session)
         if cluster in self._logins:
             try:
                 await user.on(cluster).log_in()
@@ -308,10 +308,10 @@ class KafkaPeople:
                     raise UnauthorizedError("The brokers do not know you any longer; log in again") from None
         return user
 
-    async def forget(self, who: UserIdentity) -> None:
-        assert who.sasl is not None
+    async def forget(self, identity: UserIdentity) -> None:
+        assert identity.sasl is not None
         for logins in self._logins.values():
-            await logins.users.forget(who.sasl)
+            await logins.users.forget(identity.sasl)
 
     async def close(self) -> None:
         for logins in self._logins.values():

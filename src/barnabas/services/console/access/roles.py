@@ -86,18 +86,18 @@ class Roles:
     """Rights of principals (`User:alice`, `Group:ops`, `Token:ci`) in one cluster."""
 
     def __init__(self, cluster: str, grants: Iterable[Grant], *, read_only: bool = False) -> None:
-        most = Role.READER if read_only else Role.ADMIN
+        limit = Role.READER if read_only else Role.ADMIN
         here = [each for each in grants if fits(cluster, each.clusters)]
-        self._index = NO_ACLS.changed((), {acl for each in here for acl in _acls(each, most)})
+        self._index = NO_ACLS.changed((), {acl for each in here for acl in _acls(each, limit)})
 
     def allow(self, principals: Iterable[str], action: Action) -> bool:
         return any(decide(_NO_POLICY, self._index, each, _ANYWHERE, action).is_allowed for each in principals)
 
 
-def _acls(grant: Grant, most: Role) -> list[AclBinding]:
+def _acls(grant: Grant, limit: Role) -> list[AclBinding]:
     return [
         AclBinding(kind, name, pattern, principal, WILDCARD, operation, Permission.ALLOW)
-        for kind, operation in rights_of(min(grant.role, most))
+        for kind, operation in rights_of(min(grant.role, limit))
         for name, pattern in _patterns(kind, operation, grant.names)
         for principal in grant.principals
     ]

@@ -68,10 +68,10 @@ class SessionStore:
         self._path = path
         self._file: sqlite3.Connection | None = None
 
-    def open(self, now: float, most: int) -> list[StoredSession]:
+    def open(self, now: float, limit: int) -> list[StoredSession]:
         """Return the sessions that have not ended, the least recently used first."""
         try:
-            return self._open(now, most)
+            return self._open(now, limit)
         except sqlite3.DatabaseError as error:
             log.warning("%s is damaged (%s): all sessions end", self._path, error)
             self.close()
@@ -80,13 +80,13 @@ class SessionStore:
             log.warning("sessions end with this console, because %s cannot be used: %s", self._path, error)
             return []
         try:
-            return self._open(now, most)
+            return self._open(now, limit)
         except (OSError, sqlite3.Error) as error:
             log.warning("sessions end with this console, because %s cannot be used: %s", self._path, error)
             self.close()
             return []
 
-    def _open(self, now: float, most: int) -> list[StoredSession]:
+    def _open(self, now: float, limit: int) -> list[StoredSession]:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         make_private(self._path)
         self._file = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
@@ -94,12 +94,12 @@ class SessionStore:
         self._file.execute("PRAGMA synchronous=NORMAL")
         self._file.execute(_SCHEMA)
         self._file.execute("DELETE FROM sessions WHERE ends <= ?", (now,))
-        return sorted(self._rows(most), key=lambda stored: stored.seen)
+        return sorted(self._rows(limit), key=lambda stored: stored.seen)
 
-    def _rows(self, most: int) -> Iterator[StoredSession]:
+    def _rows(self, limit: int) -> Iterator[StoredSession]:
         assert self._file is not None
         newest = "SELECT digest, ends, seen, sealed FROM sessions ORDER BY seen DESC LIMIT ?"
-        with closing(self._file.execute(newest, (most,))) as cursor:
+        with closing(self._file.execute(newest, (limit,))) as cursor:
             yield from map(StoredSession._make, cursor)
 
     def put(self, stored: StoredSession) -> None:

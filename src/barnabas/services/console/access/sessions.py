@@ -33,7 +33,7 @@ W = TypeVar("W")
 class SessionCodec(Protocol[W]):
     """Writes users of sessions for the store; `read` returns None for one that this console cannot continue."""
 
-    def write(self, who: W) -> bytes: ...
+    def write(self, identity: W) -> bytes: ...
 
     def read(self, data: bytes) -> W | None: ...
 
@@ -69,7 +69,7 @@ class Sessions(Generic[W]):
                 self._found[digest] = _Session(None, ends, seen, seen, sealed)
             self._end_old()
 
-    def open(self, who: W, within: float | None = None) -> str:
+    def open(self, identity: W, within: float | None = None) -> str:
         """Returns the new session's id, known only to the user; it expires after `within` seconds at the latest."""
         self._load()
         self._end_old()
@@ -78,16 +78,16 @@ class Sessions(Generic[W]):
         session, now = secrets.token_urlsafe(ID_BYTES), self.now()
         ends = now + min(self.absolute, self.absolute if within is None else within)
         digest = digest_of(session)
-        self._found[digest] = _Session(who, ends, now, now)
+        self._found[digest] = _Session(identity, ends, now, now)
         if self.store is not None and self.codec is not None:
-            self.store.put(StoredSession(digest, ends, now, seal(session, self.codec.write(who))))
+            self.store.put(StoredSession(digest, ends, now, seal(session, self.codec.write(identity))))
         return session
 
     def find(self, session: str) -> W | None:
         self._load()
         key = digest_of(session)
         found = self._found.get(key)
-        if found is None or self._is_over(found) or (who := self._user(found, session)) is None:
+        if found is None or self._is_over(found) or (identity := self._user(found, session)) is None:
             self._remove(key)
             return None
         found.seen = self.now()
@@ -95,16 +95,16 @@ class Sessions(Generic[W]):
         if self.store is not None and found.seen - found.stored >= STORED_SECONDS:
             found.stored = found.seen
             self.store.touch(key, found.seen)
-        return who
+        return identity
 
     def close(self, session: str) -> W | None:
         """Returns the session's user."""
         self._load()
         key = digest_of(session)
         found = self._found.get(key)
-        who = None if found is None else self._user(found, session)
+        identity = None if found is None else self._user(found, session)
         self._remove(key)
-        return who
+        return identity
 
     def end(self) -> None:
         """Close the store; sessions continue with the next console."""

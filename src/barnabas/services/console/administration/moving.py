@@ -206,8 +206,8 @@ class Mover:
             return
         self._forget()
         if failed:
-            tp, why = next(iter(failed.items()))
-            self.error = f"{len(failed)} partitions have not got their preferred leader; {tp}: {why}"
+            tp, reason = next(iter(failed.items()))
+            self.error = f"{len(failed)} partitions have not got their preferred leader; {tp}: {reason}"
 
 
 def _sentence(error: Exception) -> str:

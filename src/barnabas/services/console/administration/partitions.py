@@ -56,14 +56,14 @@ class PartitionFigures(NamedTuple):
 async def read_partitions(
     client: Client, topic: TopicMetadata, *, with_producers: bool
 ) -> list[PartitionRow]:
-    led = [index for index, partition in topic.partitions.items() if partition.leader >= 0]
-    starts = await _offsets(client, topic.name, led, EARLIEST)
+    led_indexes = [index for index, partition in topic.partitions.items() if partition.leader >= 0]
+    starts = await _offsets(client, topic.name, led_indexes, EARLIEST)
     facts = PartitionFigures(
         starts,
-        await _offsets(client, topic.name, led, LATEST),
+        await _offsets(client, topic.name, led_indexes, LATEST),
         await _sizes(client, topic),
-        await _producers(client, topic.name, led) if with_producers else None,
-        await _tiered(client, topic.name, led),
+        await _producers(client, topic.name, led_indexes) if with_producers else None,
+        await _tiered(client, topic.name, led_indexes),
     )
     return [row_of(partition, facts) for partition in topic.partitions.values()]
 
@@ -102,10 +102,10 @@ def flags_of(partition: PartitionMetadata) -> list[str]:
     return found
 
 
-async def _offsets(client: Client, topic: str, indexes: list[int], moment: int) -> dict[int, int]:
+async def _offsets(client: Client, topic: str, indexes: list[int], timestamp: int) -> dict[int, int]:
     if not indexes:
         return {}
-    found = await list_offsets(client, {TopicPartition(topic, index): moment for index in indexes})
+    found = await list_offsets(client, {TopicPartition(topic, index): timestamp for index in indexes})
     return {tp.partition: answer.offset for tp, answer in found.items()}
 
 

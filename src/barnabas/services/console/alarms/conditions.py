@@ -186,8 +186,8 @@ def expiring_certificates(known: ClusterFigures) -> Iterator[AlarmFinding]:
     for node, broker in known.snapshot.brokers.items():
         expiry = broker.certificate_expiry
         if expiry is not None and expiry - known.snapshot.taken_ms / 1000 < CERTIFICATE_SECONDS:
-            moment = datetime.fromtimestamp(expiry, UTC)
-            text = f"A certificate of broker {node} expires at {moment:%Y-%m-%d %H:%M} UTC."
+            timestamp = datetime.fromtimestamp(expiry, UTC)
+            text = f"A certificate of broker {node} expires at {timestamp:%Y-%m-%d %H:%M} UTC."
             yield AlarmFinding(str(node), text)
 
 

@@ -83,11 +83,11 @@ class Question(NamedTuple):
 
 def questions(snapshot: ClusterSnapshot) -> Iterator[Question]:
     """Describe requests for groups that may have members, many groups per request."""
-    asked: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
+    requested: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for group in snapshot.groups.values():
         if not _is_empty(group) and group.type in REQUESTS:
-            asked[group.coordinator, group.type].append(group.name)
-    for (coordinator, kind), names in asked.items():
+            requested[group.coordinator, group.type].append(group.name)
+    for (coordinator, kind), names in requested.items():
         for some in pieces(names, GROUPS_PER_REQUEST):
             yield Question(coordinator, REQUESTS[kind](list(some)))
 

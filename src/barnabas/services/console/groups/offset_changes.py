@@ -130,10 +130,10 @@ async def log_bounds(client: Client, partitions: Iterable[TopicPartition]) -> tu
 
 
 async def offsets_at(
-    client: Client, partitions: Iterable[TopicPartition], moment: int, ends: Offsets
+    client: Client, partitions: Iterable[TopicPartition], timestamp: int, ends: Offsets
 ) -> Offsets:
     """First offset at or after a time; the end offset if all records are older."""
-    found = await list_offsets(client, dict.fromkeys(partitions, moment))
+    found = await list_offsets(client, dict.fromkeys(partitions, timestamp))
     return {tp: answer.offset if answer.offset >= 0 else ends[tp] for tp, answer in found.items()}
 
 

@@ -70,12 +70,12 @@ class _Neighbours(NamedTuple):
     indexes: Longs
     orders: Longs
 
-    def below(self, anchor: _Neighbour, most: int) -> list[_Neighbour]:
-        return self._some(self._before(anchor), -most)
+    def below(self, anchor: _Neighbour, limit: int) -> list[_Neighbour]:
+        return self._some(self._before(anchor), -limit)
 
-    def above(self, anchor: _Neighbour, most: int) -> list[_Neighbour]:
+    def above(self, anchor: _Neighbour, limit: int) -> list[_Neighbour]:
         rows = self.indexes + self.chunk.first_row
-        return self._some(~self._before(anchor) & (rows != anchor.row), most)
+        return self._some(~self._before(anchor) & (rows != anchor.row), limit)
 
     def _before(self, anchor: _Neighbour) -> Mask:
         rows = self.indexes + self.chunk.first_row
@@ -83,10 +83,10 @@ class _Neighbours(NamedTuple):
             (self.orders < anchor.order) | ((self.orders == anchor.order) & (rows < anchor.row))
         )
 
-    def _some(self, mask: Mask, most: int) -> list[_Neighbour]:
+    def _some(self, mask: Mask, limit: int) -> list[_Neighbour]:
         chosen = np.flatnonzero(mask)
         nearest = chosen[np.lexsort((self.indexes[chosen], self.orders[chosen]))]
-        taken: Iterable[int] = (nearest[most:] if most < 0 else nearest[:most]).tolist()
+        taken: Iterable[int] = (nearest[limit:] if limit < 0 else nearest[:limit]).tolist()
         return [self._at(each) for each in taken]
 
     def _at(self, number: int) -> _Neighbour:

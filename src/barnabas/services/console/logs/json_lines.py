@@ -83,7 +83,7 @@ def _level(value: Any) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return next((name for least, name in _NUMBERS if value >= least), None)
+        return next((name for minimum_value, name in _NUMBERS if value >= minimum_value), None)
     return None
 
 

@@ -278,10 +278,10 @@ def _column(values: list[str | None], otherwise: pa.Array | None = None) -> pa.A
 
 def _times(facts: _Facts, beginnings: pa.Array, stamps: pa.Array, sources: npt.NDArray[Any]) -> Longs:
     recorded = milliseconds(stamps) // 1000
-    told, is_told = times_in(facts.time.view(pa.string()))
+    notified, is_told = times_in(facts.time.view(pa.string()))
     read, is_read = times_in(beginnings)
     has_time = is_told | is_read
-    times = np.where(is_told, told, np.where(is_read, read, recorded))
+    times = np.where(is_told, notified, np.where(is_read, read, recorded))
     times = np.where(times > recorded + AHEAD_MS, recorded, times)
     return _of_the_line_above(times, has_time, sources)
 
@@ -296,5 +296,5 @@ def _of_the_line_above(times: Longs, has_time: npt.NDArray[np.bool_], sources: n
 
 
 def _levels(facts: _Facts, beginnings: pa.Array) -> npt.NDArray[np.int8]:
-    told = levels_named(facts.level)
-    return told if told.all() else np.where(told > 0, told, levels_in(beginnings))
+    notified = levels_named(facts.level)
+    return notified if notified.all() else np.where(notified > 0, notified, levels_in(beginnings))

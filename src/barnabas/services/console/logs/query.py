@@ -22,8 +22,8 @@ _WORD = re.compile(r'\s*(?P<without>-)?(?:"(?P<phrase>[^"]*)"|(?P<open>")|(?P<wo
 class BadQueryError(ValueError):
     """Invalid query; `column` is the position of the error, from 1, if known."""
 
-    def __init__(self, why: str, column: int | None = None) -> None:
-        super().__init__(why if column is None else f"{why} (column {column})")
+    def __init__(self, reason: str, column: int | None = None) -> None:
+        super().__init__(reason if column is None else f"{reason} (column {column})")
         self.column = column
 
 

@@ -117,11 +117,11 @@ class LogScan:
         return not self._waiting
 
     def result(self) -> Tally:
-        whole = Tally(self._buckets)
+        total = Tally(self._buckets)
         for tally in self._tallies:
-            whole.merge(tally)
-        whole.matches = newest(whole.matches, self._limit)
-        return whole
+            total.merge(tally)
+        total.matches = newest(total.matches, self._limit)
+        return total
 
     def _look(self, chunk: LogChunk, tally: Tally) -> None:
         tally.scanned += chunk.rows.num_rows
@@ -241,6 +241,6 @@ def _last(times: Longs, limit: int) -> Longs:
     """Indexes of the newest lines; among equal times, the later ones."""
     if len(times) <= limit:
         return np.arange(len(times))
-    least = np.partition(times, len(times) - limit)[len(times) - limit]
-    above, equal = np.flatnonzero(times > least), np.flatnonzero(times == least)
+    minimum = np.partition(times, len(times) - limit)[len(times) - limit]
+    above, equal = np.flatnonzero(times > minimum), np.flatnonzero(times == minimum)
     return np.concatenate([equal[len(equal) - (limit - len(above)) :], above])

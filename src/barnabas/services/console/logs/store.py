@@ -130,8 +130,8 @@ class LogStore:
         """
         with self._flushing:
             if self._tail:
-                whole = chunk_of(together([chunk.rows for chunk in self._tail]), self._tail[0].first_row)
-                self._files.append(write_chunk(self.folder, whole, self.positions, self._clock()))
+                merged = chunk_of(together([chunk.rows for chunk in self._tail]), self._tail[0].first_row)
+                self._files.append(write_chunk(self.folder, merged, self.positions, self._clock()))
                 self._tail = []
             self._expire()
 

@@ -319,9 +319,9 @@ def link_to(query: LogsQuery, **changes: Any) -> str:
     """Query string of the changed search; default values are omitted."""
     changed = msgspec.structs.replace(query, **changes)
     usual = LogsQuery()
-    said = {
+    parameters = {
         name: ("true" if value is True else "false" if value is False else value)
         for name, value in msgspec.structs.asdict(changed).items()
         if value != getattr(usual, name)
     }
-    return "?" + urllib.parse.urlencode(said, doseq=True)
+    return "?" + urllib.parse.urlencode(parameters, doseq=True)

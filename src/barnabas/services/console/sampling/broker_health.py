@@ -92,9 +92,11 @@ class HealthReader:
             self._asked_at = now
             found = await asyncio.gather(*(self._metrics_address(broker) for broker in brokers.values()))
             self._addresses = dict(zip(brokers, found, strict=True))
-        asked = {broker_id: address for broker_id, address in self._addresses.items() if address is not None}
-        read = await asyncio.gather(*map(_read_page, asked.values()))
-        answers = zip(asked, read, strict=True)
+        requested = {
+            broker_id: address for broker_id, address in self._addresses.items() if address is not None
+        }
+        read = await asyncio.gather(*map(_read_page, requested.values()))
+        answers = zip(requested, read, strict=True)
         known = {broker: health for broker, health in answers if health is not None}
         return {broker: self._with_recent_loss(broker, health, now) for broker, health in known.items()}
 

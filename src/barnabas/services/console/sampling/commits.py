@@ -68,9 +68,9 @@ async def read_groups(client: Client, topic_names: Mapping[Uuid, str], before: G
     positions: dict[str, GroupPositions] = {}
 
     async def ask(broker_id: int) -> None:
-        mine = await list_groups_of(client, broker_id)
-        listed.update({group.name: group for group in mine})
-        await _read_positions(client, broker_id, mine, topic_names, before.positions, positions)
+        own = await list_groups_of(client, broker_id)
+        listed.update({group.name: group for group in own})
+        await _read_positions(client, broker_id, own, topic_names, before.positions, positions)
 
     failures = await ask_brokers({broker_id: ask(broker_id) for broker_id in client.metadata.brokers})
     for name, group in before.listed.items():

@@ -33,11 +33,11 @@ async def record_times(client: Client, offsets: Mapping[TopicPartition, int]) ->
     async def look(tp: TopicPartition, offset: int) -> None:
         async with limit:
             try:
-                moment = await _record_time(client, tp, offset)
+                timestamp = await _record_time(client, tp, offset)
             except (ClientError, KafkaError):
                 return
-        if moment is not None:
-            found[tp] = moment
+        if timestamp is not None:
+            found[tp] = timestamp
 
     await asyncio.gather(*(look(tp, offset) for tp, offset in offsets.items()))
     return found
@@ -104,8 +104,8 @@ class EndTimes:
 
     def keep(self, topics: Collection[str]) -> None:
         """Drop the history of all other topics."""
-        for gone in self._notes.keys() - topics:
-            del self._notes[gone], self._seen_ms[gone]
+        for removed in self._notes.keys() - topics:
+            del self._notes[removed], self._seen_ms[removed]
         self._records = {tp: known for tp, known in self._records.items() if tp.topic in topics}
 
     def forget(self, topic: str) -> None:

@@ -37,7 +37,7 @@ def measure_group(
 def _measure_topic(
     name: str,
     offsets: Mapping[int, int],
-    told: Mapping[int, int],
+    known_lags: Mapping[int, int],
     ends: Sequence[int],
     times: EndTimes,
     now_ms: int,
@@ -45,13 +45,15 @@ def _measure_topic(
     """Measure one topic. Lag reported by the coordinator takes precedence over end minus commit."""
     indexes = tuple(sorted(offsets))
     committed = tuple([offsets[index] for index in indexes])
-    mine = tuple([ends[index] if index < len(ends) else UNKNOWN for index in indexes])
-    lags = tuple([told.get(at, _lag(offsets[at], end)) for at, end in zip(indexes, mine, strict=True)])
+    group_ends = tuple([ends[index] if index < len(ends) else UNKNOWN for index in indexes])
+    lags = tuple(
+        [known_lags.get(at, _lag(offsets[at], end)) for at, end in zip(indexes, group_ends, strict=True)]
+    )
     if any(lags):
         ages = [_seconds(times, name, *row, now_ms) for row in zip(indexes, committed, lags, strict=True)]
     else:
         ages = [0.0] * len(lags)
-    return GroupTopic(name, indexes, committed, mine, lags, tuple(ages))
+    return GroupTopic(name, indexes, committed, group_ends, lags, tuple(ages))
 
 
 def _lag(offset: int, end: int) -> int:

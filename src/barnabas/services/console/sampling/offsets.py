@@ -65,14 +65,14 @@ def extended(known: Sequence[int], count: int) -> list[int]:
     return kept + [UNKNOWN] * (count - len(kept))
 
 
-async def read_offsets(client: Client, topology: ClusterTopology, moment: int, into: Columns) -> Failures:
-    """Enter the offsets that leaders return for `moment`."""
+async def read_offsets(client: Client, topology: ClusterTopology, timestamp: int, into: Columns) -> Failures:
+    """Enter the offsets that leaders return for `timestamp`."""
     by_leader = await _partitions_by_leader(topology)
 
     async def ask(leader: int, topics: list[TopicPartitions]) -> None:
         slices = Slices()
         for batch in batches(topics, lambda topic: len(topic.partitions), PARTITIONS_A_REQUEST):
-            request = _request(batch, moment, TIMEOUT)
+            request = _request(batch, timestamp, TIMEOUT)
             _take(await client.send_to_broker(leader, request, TIMEOUT), into)
             await slices.rest()
 
@@ -111,23 +111,23 @@ async def _partitions_by_leader(topology: ClusterTopology) -> dict[int, list[Top
     return found
 
 
-def _request(topics: list[TopicPartitions], moment: int, timeout: float) -> ListOffsetsRequest:
+def _request(topics: list[TopicPartitions], timestamp: int, timeout: float) -> ListOffsetsRequest:
     wanted = [
         ListOffsetsTopic(
             name=name,
-            partitions=[ListOffsetsPartition(partition_index=at, timestamp=moment) for at in partitions],
+            partitions=[ListOffsetsPartition(partition_index=at, timestamp=timestamp) for at in partitions],
         )
         for name, partitions in topics
     ]
     return ListOffsetsRequest(replica_id=-1, topics=wanted, timeout_ms=int(timeout * 1000))
 
 
-def batches(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Batches of items with a total weight of about `most`; a heavier item is a batch on its own."""
+def batches(items: Iterable[T], weight: Callable[[T], int], limit: int) -> Iterator[list[T]]:
+    """Batches of items with a total weight of about `limit`; a heavier item is a batch on its own."""
     batch: list[T] = []
     weighs = 0
     for item in items:
-        if batch and weighs + weight(item) > most:
+        if batch and weighs + weight(item) > limit:
             yield batch
             batch, weighs = [], 0
         batch.append(item)

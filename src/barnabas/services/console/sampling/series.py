@@ -61,22 +61,22 @@ class PastRates:
 async def _past_rates(
     client: Client, partitions: Sequence[TopicPartition], since_ms: int, step_ms: int
 ) -> list[PastRate]:
-    moments = [since_ms + at * step_ms for at in range(POINTS + 1)]
+    timestamps = [since_ms + at * step_ms for at in range(POINTS + 1)]
     ends = await end_offsets(client, partitions)
     limit = asyncio.Semaphore(AT_ONCE)
 
-    async def written_before(moment: int) -> int:
+    async def written_before(timestamp: int) -> int:
         async with limit:
-            found = await list_offsets(client, dict.fromkeys(partitions, moment))
+            found = await list_offsets(client, dict.fromkeys(partitions, timestamp))
         return sum(
             found[position].offset if found[position].offset >= 0 else ends[position]
             for position in partitions
         )
 
-    written = await asyncio.gather(*map(written_before, moments))
+    written = await asyncio.gather(*map(written_before, timestamps))
     return [
-        PastRate(moments[at], max(0, written[at] - written[at - 1]) / (step_ms / 1000))
-        for at in range(1, len(moments))
+        PastRate(timestamps[at], max(0, written[at] - written[at - 1]) / (step_ms / 1000))
+        for at in range(1, len(timestamps))
     ]
 
 

@@ -77,14 +77,14 @@ async def _narrow_by_time(
 
 
 async def _too_new(
-    client: Client, moment: int, until: dict[TopicPartition, int]
+    client: Client, timestamp: int, until: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """First offset at or after a timestamp, for partitions where it bounds the scan.
 
     A transaction marker carries the broker's clock, and records with older producer timestamps may follow it:
     partitions where the offset is that of a marker are left out.
     """
-    found = await list_offsets(client, dict.fromkeys(until, moment))
+    found = await list_offsets(client, dict.fromkeys(until, timestamp))
     later = {tp: at.offset for tp, at in found.items() if 0 <= at.offset < until[tp]}
     markers = await asyncio.gather(*(_is_marker(client, tp, offset) for tp, offset in later.items()))
     return {tp: offset for (tp, offset), marks in zip(later.items(), markers, strict=True) if not marks}

@@ -38,14 +38,14 @@ class HitMerge:
         for partition in found.positions:
             self._settle(partition)
 
-    def ready(self, most: int, *, all_of_them: bool = False) -> Iterator[Hit]:
-        """Yield up to `most` hits in order; `all_of_them` includes hits that other partitions may still precede."""
-        while most > 0 and self._waiting:
+    def ready(self, limit: int, *, all_of_them: bool = False) -> Iterator[Hit]:
+        """Yield up to `limit` hits in order; `all_of_them` includes hits that other partitions may still precede."""
+        while limit > 0 and self._waiting:
             partition = min(self._waiting, key=self._moment)
             if not all_of_them and self._moment(partition) > self._horizon():
                 return
             yield self._take(partition)
-            most -= 1
+            limit -= 1
 
     @property
     def offsets(self) -> int:

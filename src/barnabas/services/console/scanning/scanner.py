@@ -131,7 +131,7 @@ class Scanner:
 
     async def export(self, client: Client, search: Search, form: str) -> AsyncGenerator[bytes, None]:
         """Yield a file in the format `json`, `csv` or `parquet`."""
-        check(search, most=MAX_EXPORTED)
+        check(search, limit=MAX_EXPORTED)
         ranges = await _ranges(client, search)
         async for data in self._chunks(client, ExportJob(search, ranges, form)):
             yield data
@@ -140,7 +140,7 @@ class Scanner:
         self, client: Client, search: Search, most_keys: int, points: int, seconds: float
     ) -> bytes:
         """Return the activity report of a search's records, as JSON (`worker.reporter.Report`)."""
-        check(search, most=MAX_REPORTED)
+        check(search, limit=MAX_REPORTED)
         ranges = await _ranges(client, search)
         job = ReportJob(search, ranges, most_keys, points, seconds)
         return b"".join([data async for data in self._chunks(client, job)])
@@ -311,10 +311,10 @@ def _shares(
     return [(process, load) for process, load in zip(processes, loads, strict=True) if load]
 
 
-def check(search: Search, most: int = MAX_HITS) -> None:
+def check(search: Search, limit: int = MAX_HITS) -> None:
     """Validate a search before it reaches a process; raises SearchError with the invalid field."""
-    if not 1 <= search.limit <= most:
-        raise SearchError(f"the limit must be 1 to {most:,} records, not {search.limit:,}", "limit")
+    if not 1 <= search.limit <= limit:
+        raise SearchError(f"the limit must be 1 to {limit:,} records, not {search.limit:,}", "limit")
     for name in ("find", "key", "header"):
         if len(getattr(search, name)) > MAX_TEXT:
             raise SearchError(f"longer than {MAX_TEXT} characters", name)

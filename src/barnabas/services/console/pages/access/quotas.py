@@ -95,8 +95,8 @@ def _entity(form: QuotaForm) -> QuotaEntity:
     return QuotaEntity(*(_name(each) if each else None for each in (form.user, form.client_id, form.ip)))
 
 
-def _name(given: str) -> str:
-    return DEFAULT if given == EVERYBODY_ELSE else given
+def _name(values: str) -> str:
+    return DEFAULT if values == EVERYBODY_ELSE else values
 
 
 def _word(name: str | None) -> str | None:

@@ -133,5 +133,7 @@ def _mask(rule: MaskRule) -> MaskFacts:
     return MaskFacts(list(rule.clusters), list(rule.topics), list(rule.fields), list(rule.headers), rule.key)
 
 
-def _day(moment: float | None) -> str:
-    return "never" if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="minutes")
+def _day(timestamp: float | None) -> str:
+    return (
+        "never" if timestamp is None else datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="minutes")
+    )

@@ -213,8 +213,8 @@ async def elect_leaders(context: RequestScope, form: ElectForm) -> ActionResult:
     failed = await reassignments.elect_preferred(context.client, wanted)
     text = f"{len(wanted) - len(failed)} partitions are now led by their preferred replica."
     seen = await _described(context, {tp.topic for tp in failed})
-    for tp, why in [each for each in failed.items() if each[0].topic in seen][:3]:
-        text += f" {tp} is not: {why}."
+    for tp, reason in [each for each in failed.items() if each[0].topic in seen][:3]:
+        text += f" {tp} is not: {reason}."
     return ActionResult(text, "/moves")
 
 

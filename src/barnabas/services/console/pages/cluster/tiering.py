@@ -121,15 +121,15 @@ async def _brokers(context: RequestScope) -> list[TierBroker] | None:
 
 
 def topic_of(name: str, found: list[PartitionTiers]) -> TierTopic:
-    told = [each.copying for each in found if each.copying is not None]
-    errors = [each.error for each in told if each.error]
+    copying = [each.copying for each in found if each.copying is not None]
+    errors = [each.error for each in copying if each.error]
     pending = [each.pending_bytes for each in found]
     return TierTopic(
         name,
         len(found),
         sum(each.leader < 0 for each in found),
         _sum(each.local_bytes for each in found),
-        _sum(each.remote_bytes for each in told) if told else None,
+        _sum(each.remote_bytes for each in copying) if copying else None,
         _sum(each.pending_records for each in found),
         None if None in pending else _sum(pending),
         len(errors),
@@ -138,7 +138,7 @@ def topic_of(name: str, found: list[PartitionTiers]) -> TierTopic:
 
 
 def partition_of(tiers: PartitionTiers) -> TierPartition:
-    told = tiers.copying
+    copying = tiers.copying
     return TierPartition(
         tiers.tp.partition,
         tiers.leader if tiers.leader >= 0 else None,
@@ -147,31 +147,31 @@ def partition_of(tiers: PartitionTiers) -> TierPartition:
         tiers.tiered_end,
         tiers.end,
         tiers.local_bytes,
-        told.remote_bytes if told is not None and told.remote_bytes >= 0 else None,
+        copying.remote_bytes if copying is not None and copying.remote_bytes >= 0 else None,
         tiers.pending_records,
-        told.state if told is not None else "",
-        told.error if told is not None else "",
+        copying.state if copying is not None else "",
+        copying.error if copying is not None else "",
     )
 
 
 def brokers_of(found: Mapping[int, BrokerTiers | str]) -> list[TierBroker]:
     return [
-        TierBroker(broker, told) if isinstance(told, str) else _broker_of(broker, told)
-        for broker, told in sorted(found.items())
+        TierBroker(broker, copying) if isinstance(copying, str) else _broker_of(broker, copying)
+        for broker, copying in sorted(found.items())
     ]
 
 
-def _broker_of(broker: int, told: BrokerTiers) -> TierBroker:
-    reads = told.cache_hits + told.cache_misses
+def _broker_of(broker: int, copying: BrokerTiers) -> TierBroker:
+    reads = copying.cache_hits + copying.cache_misses
     return TierBroker(
         broker,
-        told.error,
-        told.store_down,
-        told.cache_disk_bytes + told.cache_memory_bytes,
-        told.cache_limit_bytes,
-        told.cache_hits / reads if reads else None,
-        told.read_bytes_per_second,
-        told.copy_bytes_per_second,
+        copying.error,
+        copying.store_down,
+        copying.cache_disk_bytes + copying.cache_memory_bytes,
+        copying.cache_limit_bytes,
+        copying.cache_hits / reads if reads else None,
+        copying.read_bytes_per_second,
+        copying.copy_bytes_per_second,
     )
 
 

@@ -44,27 +44,27 @@ class Asked(msgspec.Struct, kw_only=True):
     decode: Decode = Decode.AUTO
 
 
-async def search_of(context: RequestScope, asked: Asked, limit: int, continue_at: str = "") -> Search:
-    since, first_offset = _moment_or_offset(asked.since, "since")
-    until, until_offset = _moment_or_offset(asked.until, "until")
+async def search_of(context: RequestScope, requested: Asked, limit: int, continue_at: str = "") -> Search:
+    since, first_offset = _moment_or_offset(requested.since, "since")
+    until, until_offset = _moment_or_offset(requested.until, "until")
     return Search(
-        topic=asked.topic,
-        find=asked.find,
-        regex=asked.regex and bool(asked.find),
-        ignore_case=asked.ignore_case,
-        key=asked.key,
-        header=asked.header,
-        where=asked.where.strip(),
+        topic=requested.topic,
+        find=requested.find,
+        regex=requested.regex and bool(requested.find),
+        ignore_case=requested.ignore_case,
+        key=requested.key,
+        header=requested.header,
+        where=requested.where.strip(),
         since=since,
         until=until,
         first_offset=first_offset,
         until_offset=until_offset,
-        partitions=parse_partitions(asked.partitions),
-        newest_first=asked.order == "newest",
-        committed=not asked.uncommitted,
+        partitions=parse_partitions(requested.partitions),
+        newest_first=requested.order == "newest",
+        committed=not requested.uncommitted,
         limit=limit,
-        decode=asked.decode,
-        masks=await masks_of(context, asked.topic),
+        decode=requested.decode,
+        masks=await masks_of(context, requested.topic),
         subjects=await readable_subjects(context),
         continue_at=continue_at,
         user=searcher(context),
@@ -124,8 +124,8 @@ def parse_moment(text: str, field: str) -> int:
     if _MILLISECONDS.fullmatch(text):
         return int(text)
     try:
-        moment = datetime.fromisoformat(text)
-        at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        timestamp = datetime.fromisoformat(text)
+        at = (timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).timestamp()
         return int(max(0.0, at) * 1000)
     except (ValueError, OverflowError):
         pass

@@ -78,10 +78,10 @@ async def show_records(context: RequestScope, query: RecordsQuery) -> RecordsPag
 def _onward(query: RecordsQuery, end: ScanEnd | None) -> str:
     if end is None or not end.continue_at:
         return ""
-    asked = msgspec.to_builtins(msgspec.structs.replace(query, at=end.continue_at))
-    del asked["topic"]
+    requested = msgspec.to_builtins(msgspec.structs.replace(query, at=end.continue_at))
+    del requested["topic"]
     return urllib.parse.urlencode(
-        {name: _word(value) for name, value in asked.items() if value not in ("", False)}
+        {name: _word(value) for name, value in requested.items() if value not in ("", False)}
     )
 
 

@@ -165,4 +165,4 @@ async def _do(context: RequestScope, name: str, form: ManyForm) -> None:
 def _told(do: str, done: list[str], failed: dict[str, str]) -> str:
     word = {"delete": "deleted", "purge": "emptied", "set": "changed"}[do]
     text = f"{len(done)} topics {word}."
-    return text + "".join(f" {name}: {why}." for name, why in list(failed.items())[:3])
+    return text + "".join(f" {name}: {reason}." for name, reason in list(failed.items())[:3])

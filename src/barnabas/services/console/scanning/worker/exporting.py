@@ -49,7 +49,7 @@ async def export(
 ) -> AsyncIterator[bytes]:
     """Yield the file in chunks, with matching records up to the search's limit."""
     looker, writer = Looker(job.search, schemas), _WRITERS[job.format]()
-    left, told = job.search.limit, time.monotonic()
+    left, notified = job.search.limit, time.monotonic()
     async for section in forwards(client, ranges, job.search.committed, lambda what: None):
         partition = section.tp.partition
         for part in section.parts():
@@ -58,8 +58,8 @@ async def export(
             _, _, columns = await looker.take_later(part, partition, left)
             left -= columns.rows
             data = writer.write(columns, partition) if columns.rows else b""
-            if data or time.monotonic() - told > QUIET_SECONDS:
-                told = time.monotonic()
+            if data or time.monotonic() - notified > QUIET_SECONDS:
+                notified = time.monotonic()
                 yield data  # may be empty: a disconnected client is noticed only by sending
         if left <= 0:
             break

@@ -104,12 +104,12 @@ def _times(search: Search) -> list[Test]:
         return []
 
     def flags(arrays: Arrays, rows: int) -> Flags:
-        moments = arrays["timestamp"].view(pa.int64()).to_numpy() // 1000
+        timestamps = arrays["timestamp"].view(pa.int64()).to_numpy() // 1000
         found = np.ones(rows, np.bool_)
         if since is not None:
-            found &= moments >= since
+            found &= timestamps >= since
         if until is not None:
-            found &= moments < until
+            found &= timestamps < until
         return found
 
     return [Test({"timestamp"}, flags)]

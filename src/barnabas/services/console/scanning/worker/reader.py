@@ -100,8 +100,8 @@ class ScanWindow:
     ROUND_BYTES.
     """
 
-    def __init__(self, whole: OffsetRange, partitions: int = 1) -> None:
-        self.tp, self._lowest, self.until = whole
+    def __init__(self, offset_range: OffsetRange, partitions: int = 1) -> None:
+        self.tp, self._lowest, self.until = offset_range
         self._most_bytes = min(WINDOW_BYTES, max(FIRST_BYTES, ROUND_BYTES // partitions))
         self._offsets, self._wanted_bytes = FIRST_OFFSETS, FIRST_BYTES
         self._bytes = 0

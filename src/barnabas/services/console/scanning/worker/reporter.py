@@ -84,10 +84,10 @@ class Gathered:
 
     def report(self, points: int) -> Report:
         newest = sorted(self._newest.values(), key=lambda hit: (-hit.timestamp, hit.partition, -hit.offset))
-        moments = [moment for field in self._points.values() for moment, _ in field]
-        if not moments:
+        timestamps = [timestamp for field in self._points.values() for timestamp, _ in field]
+        if not timestamps:
             return Report(self._records, newest, [], [], len(self._left_out), self.stopped)
-        first, last = min(moments), max(moments)
+        first, last = min(timestamps), max(timestamps)
         step = max(1, math.ceil((last - first + 1) / points))
         times = list(range(first, last + 1, step))
         curves = [
@@ -98,8 +98,8 @@ class Gathered:
 
 def _curve(field: str, found: list[tuple[int, float]], first: int, step: int, count: int) -> FieldMeans:
     sums, counts = [0.0] * count, [0] * count
-    for moment, number in found:
-        at = (moment - first) // step
+    for timestamp, number in found:
+        at = (timestamp - first) // step
         sums[at] += number
         counts[at] += 1
     values = [total / many if many else None for total, many in zip(sums, counts, strict=True)]

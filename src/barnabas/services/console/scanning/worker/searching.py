@@ -61,35 +61,35 @@ class Looker:
         self.viewer = Viewer(search, schemas, value_is_masked=self._masking.hides_value)
         self._wanted = WHOLE if self._masking else (self.matcher.sources - {"partition"}) | {"offset"}
 
-    async def look(self, part: RecordRun, partition: int, most: int) -> Looked:
-        return await self._call(self._find, part, partition, most)
+    async def look(self, part: RecordRun, partition: int, limit: int) -> Looked:
+        return await self._call(self._find, part, partition, limit)
 
-    async def take_later(self, part: RecordRun, partition: int, most: int) -> tuple[int, int, RecordColumns]:
-        return await self._call(self.take, part, partition, most)
+    async def take_later(self, part: RecordRun, partition: int, limit: int) -> tuple[int, int, RecordColumns]:
+        return await self._call(self.take, part, partition, limit)
 
     async def _call(
-        self, work: Callable[[RecordRun, int, int], T], part: RecordRun, partition: int, most: int
+        self, work: Callable[[RecordRun, int, int], T], part: RecordRun, partition: int, limit: int
     ) -> T:
         if self._schemas is not None:
-            return await asyncio.to_thread(work, part, partition, most)
+            return await asyncio.to_thread(work, part, partition, limit)
         async with _steps.turn(self._user):
-            found = work(part, partition, most)
+            found = work(part, partition, limit)
         await asyncio.sleep(0)  # handle requests from the console between two parts
         return found
 
-    def take(self, part: RecordRun, partition: int, most: int) -> tuple[int, int, RecordColumns]:
-        """Return (records, matches, all columns of the first or newest `most` matches)."""
+    def take(self, part: RecordRun, partition: int, limit: int) -> tuple[int, int, RecordColumns]:
+        """Return (records, matches, all columns of the first or newest `limit` matches)."""
         columns = self._masked(part.columns(self._wanted))
         chosen = self.matcher.rows(columns, partition)
         matched = len(chosen)
-        chosen = chosen[-most:] if self._newest else chosen[:most]
+        chosen = chosen[-limit:] if self._newest else chosen[:limit]
         if not matched:
             return columns.rows, 0, RecordColumns(0)
         full = columns if columns.arrays.keys() >= WHOLE else self._masked(part.columns(WHOLE))
         return columns.rows, matched, taken(full, chosen)
 
-    def _find(self, part: RecordRun, partition: int, most: int) -> Looked:
-        records, matched, columns = self.take(part, partition, most)
+    def _find(self, part: RecordRun, partition: int, limit: int) -> Looked:
+        records, matched, columns = self.take(part, partition, limit)
         return Looked(records, matched, self.viewer.hits(as_rows(columns), partition) if matched else [])
 
     def _masked(self, columns: RecordColumns) -> RecordColumns:
@@ -152,7 +152,9 @@ class Searching:
         self._reached[partition] = max(section.newest, self._reached.get(partition, -1))
 
     async def _backwards(self) -> None:
-        windows = {whole.tp: ScanWindow(whole, len(self._ranges)) for whole in self._ranges}
+        windows = {
+            offset_range.tp: ScanWindow(offset_range, len(self._ranges)) for offset_range in self._ranges
+        }
         while windows and self._left > 0:
             found = await self._read_windows(windows)
             for hit in in_order(found):

@@ -135,8 +135,10 @@ class ClientPool:
         kept = self._kept.get(login)
         if kept is None:
             self._make_room()
-            asked = unpack(login)
-            kept = _Kept(Client(asked.bootstrap, client_id="barnabas-console", security=asked.security))
+            requested = unpack(login)
+            kept = _Kept(
+                Client(requested.bootstrap, client_id="barnabas-console", security=requested.security)
+            )
             self._kept[login] = kept
         if kept.closing is not None:
             kept.closing.cancel()
@@ -179,7 +181,7 @@ class ScanServer:
         self._credits: dict[int, asyncio.Semaphore] = {}
         self._tails = FairTurns(_UNLIMITED)
         self._others, self._exports = (
-            FairTurns(most, int(most * USER_SHARE)) for most in (MAX_JOBS, MAX_EXPORTS)
+            FairTurns(limit, int(limit * USER_SHARE)) for limit in (MAX_JOBS, MAX_EXPORTS)
         )
 
     def hear(self, message: RunScan | CancelScan | Taken) -> None:
@@ -279,8 +281,8 @@ class ScanServer:
         return Schemas(self._registries[registry], search)
 
 
-def _ranges(topic: str, given: list[Range]) -> list[OffsetRange]:
-    return [OffsetRange(TopicPartition(topic, one.partition), one.first, one.until) for one in given]
+def _ranges(topic: str, values: list[Range]) -> list[OffsetRange]:
+    return [OffsetRange(TopicPartition(topic, one.partition), one.first, one.until) for one in values]
 
 
 async def serve() -> None:

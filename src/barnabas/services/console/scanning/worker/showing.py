@@ -173,11 +173,11 @@ class Viewer:
         return msgspec.structs.replace(shown, schema_text=schema_text) if self._with_schema else shown
 
     def _cut(self, form: str, text: str, size: int, *, schema: int = 0, note: str = "") -> ShownValue:
-        most = self._most
-        if most >= WHOLE_BYTES and max(size, len(text)) > most:
-            most = CUT_BYTES
-        cut = len(text) > most or (form == "hex" and 3 * size > len(text) + 1)
-        return ShownValue(form, text[:most], size, cut, schema, note)
+        limit = self._most
+        if limit >= WHOLE_BYTES and max(size, len(text)) > limit:
+            limit = CUT_BYTES
+        cut = len(text) > limit or (form == "hex" and 3 * size > len(text) + 1)
+        return ShownValue(form, text[:limit], size, cut, schema, note)
 
 
 def _text_or_hex(data: bytes) -> tuple[str, str]:

@@ -10,11 +10,11 @@ from itertools import count
 
 
 class FairTurns:
-    """At most `most` turns at a time, `most_each` per user. A free one goes to the waiting user with the fewest turns,
+    """At most `limit` turns at a time, `most_each` per user. A free one goes to the waiting user with the fewest turns,
     and among these to the one whose last turn is the longest ago: many searches of one user do not delay another."""
 
-    def __init__(self, most: int, most_each: int | None = None) -> None:
-        self._most, self._most_each = most, most if most_each is None else most_each
+    def __init__(self, limit: int, most_each: int | None = None) -> None:
+        self._most, self._most_each = limit, limit if most_each is None else most_each
         self._held = Counter[str]()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._granted: dict[str, int] = {}
