@@ -21,7 +21,10 @@ SRC = ROOT / "src" / "barnabas"
 MESSAGES = SRC / "protocol" / "messages"  # Kafka names these: a struct of a message may occur in several
 
 # Identifiers that are private language. What to write instead: CONTRIBUTING.md, "Glossary".
-BANNED = re.compile(r"_?_?(?:MOST|LONGEST|LARGEST|SHORTEST)_\w+|_tell\w*|tell_\w+|places?|_?Host|PATIENCE\w*")
+BANNED = re.compile(
+    r"_?_?(?:MOST|LONGEST|LARGEST|SHORTEST)_\w+|_tell\w*|tell_\w+|places?|_?Host|PATIENCE\w*"
+    r"|said|told|wanted|gone|ours|theirs|mine|chance|complaints?|standings?|belongings|overruled|nobody|taste_\w+"
+)
 
 # Class names that are defined more than once, and banned identifiers by top folder.
 ALLOWED_CLASSES: frozenset[str] = frozenset(allowances.read("classes"))

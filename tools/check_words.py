@@ -54,6 +54,11 @@ PATTERN = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES), re.IGNOREC
 # Docstrings of modules, classes and functions begin with a verb or a noun.
 OPENING = re.compile(r"(?:What|How|Who|Whether|Where|When|Why|Which|May|Does|Do|Has|Is|Are)\b")
 
+TEST_NAMES = re.compile(r"def (test_\w+)")
+UNCLEAR_NAME = re.compile(
+    r"_(?:what|told|tells?|nobody|somebody|everybody|whoever|whatever|anew|said|says|gone|beside)(?=_|$)"
+)
+
 TEMPLATES = ROOT / "src" / "barnabas" / "services" / "console" / "templates"
 MARKDOWN = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "COMPATIBILITY.md")
 # Historical records are not reworded; generated pages take their text from the code.
@@ -86,6 +91,8 @@ def findings() -> Iterator[tuple[str, str, str]]:
         for path in sorted((ROOT / top).rglob("*.py")):
             if path != Path(__file__):
                 yield from _in_module(path)
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        yield from _in_test(path)
     for path in sorted(TEMPLATES.rglob("*.html")):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             where = f"{path.relative_to(ROOT)}:{number}"
@@ -114,6 +121,16 @@ def _in_module(path: Path) -> Iterator[tuple[str, str, str]]:
     for line, text in _docstrings(source):
         if OPENING.match(text) and not text.split("\n", 1)[0].endswith("?"):
             yield folder, f"{relative}:{line}", f"docstring begins with {text.split()[0]}: {text[:70]!r}"
+
+
+def _in_test(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Docstrings, comments and names of tests; other strings of a test are data."""
+    source = path.read_text()
+    for line, text in [*_docstrings(source), *_comments(source)]:
+        yield from (("tests", f"{path.relative_to(ROOT)}:{line}", found) for found in _phrases(text))
+    for name in TEST_NAMES.findall(source):
+        if found := UNCLEAR_NAME.search(name):
+            yield "tests", str(path.relative_to(ROOT)), f"{name}: name the subject instead of {found[0]!r}"
 
 
 def _phrases(text: str) -> Iterator[str]:

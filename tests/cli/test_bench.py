@@ -39,7 +39,7 @@ def test_a_rate_is_kept_and_a_given_topic_stays(cli: Cli, topic: str) -> None:
 def test_wrong_combinations_are_usage_errors(cli: Cli) -> None:
     for options, text in (
         (("consume",), "a new topic has no records"),
-        (("produce", "--against", cli.bootstrap), "is the first cluster"),
+        (("produce", "--against", cli.bootstrap), "is also the first cluster"),
         (("reduce",), "reduce"),
         (("--processes", "0,1"), "not a list of numbers from 1 to 64"),
     ):

@@ -25,7 +25,7 @@ app = typer.Typer(
     help="Show and change settings of topics, brokers, groups and client metrics.", no_args_is_help=True
 )
 
-ALL_BROKERS = "default"  # Kafka's word for the settings that hold for every broker of the cluster
+ALL_BROKERS = "default"  # Kafka's name for cluster-wide broker settings
 
 
 class ConfigResource(StrEnum):

@@ -35,7 +35,7 @@ def console(
             "--config",
             "-c",
             metavar="FILE",
-            help="Clusters, login, roles, masks, tokens (console.yml); --listen, --data and --read-only win over it.",
+            help="Clusters, login, roles, masks (console.yml); --listen, --data and --read-only take precedence.",
         ),
     ] = None,
     listen: Annotated[
@@ -48,7 +48,10 @@ def console(
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Disable all changes.")] = False,
     exporter_only: Annotated[
-        bool, typer.Option("--exporter-only", help="Only /metrics, as kafka_exporter has them; no pages.")
+        bool,
+        typer.Option(
+            "--exporter-only", help="Serve only /metrics, compatible with kafka_exporter; no pages."
+        ),
     ] = False,
     tokens: Annotated[
         Path | None,
@@ -146,7 +149,7 @@ def _local(url: str) -> str:
 
 
 def with_login_of_brokers(settings: ConsoleSettings) -> ConsoleSettings:
-    """Console next to brokers that ask for a login: it asks for the same one, unless its file names another."""
+    """Console for brokers that require authentication: uses the same login unless its file configures another."""
     login = settings.access.login
     if login.is_chosen or any(each.security.sasl is None for each in settings.clusters):
         return settings
@@ -201,7 +204,7 @@ def _read(config: Path, cluster: ClusterSettings) -> ConsoleSettings:
 
 
 def check_exposure(listen: Address, config: Path | None, option: str, *, has_login: bool) -> None:
-    """Check, before a broker is started, what the console would refuse; `has_login` if the broker asks for one."""
+    """Validate the console's exposure before the broker starts; `has_login`: the broker requires authentication."""
     from barnabas.common.addresses import is_loopback
     from barnabas.services.console.access import ExposedConsoleError
 

@@ -1,4 +1,4 @@
-"""`barnabas serve --environment`: settings as the container images of Apache Kafka and Confluent take them.
+"""`barnabas serve --environment`: settings from the environment variables of the Apache Kafka and Confluent images.
 
     python -m barnabas.cli.container
 
@@ -34,7 +34,7 @@ WITHOUT_SETTINGS = {"advertised.listeners": "PLAINTEXT://localhost:9092"}
 def container_settings(
     config: Path | None, environment: Mapping[str, str] = os.environ, mounted: Path = MOUNTED_FILE
 ) -> EnvironmentSettings:
-    """All properties of the broker: the file, overridden by variables, and defaults for what is in neither."""
+    """All properties of the broker: defaults, overridden by the file, overridden by variables."""
     if config is None and mounted.exists():
         config = mounted
     file = {} if config is None else parse_properties(config.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Error messages of commands: what happened, and what to do next, instead of a traceback."""
+"""Error messages of commands, with a remedy, instead of a traceback."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ADVICE = {
     ErrorCode.INVALID_REPLICATION_FACTOR: "`barnabas cluster describe` shows how many brokers there are.",
     ErrorCode.SECURITY_DISABLED: "ACLs need an authorizer: set authorizer.class.name and super.users of the "
     "brokers, and restart them.",
-    ErrorCode.KAFKA_STORAGE_ERROR: "The broker cannot use its disk; its log says why (full? damaged?).",
+    ErrorCode.KAFKA_STORAGE_ERROR: "The broker cannot use its disk; see its log for the reason.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; `barnabas topics describe NAME` shows which.",
 }
 
@@ -156,7 +156,7 @@ def _explain_no_connection(error: CannotConnectError) -> str:
     return (
         f"No broker answers at {error.address}: {error.reason}.\n"
         f"Is it running? `barnabas serve --data DIR --listen {error.address.split(',')[0]}` starts one.\n"
-        "Somewhere else? Say where with --bootstrap-server HOST:PORT or BARNABAS_BOOTSTRAP."
+        "If it runs elsewhere, set --bootstrap-server HOST:PORT or BARNABAS_BOOTSTRAP."
     )
 
 
@@ -179,7 +179,7 @@ def _explain_denial(command: tuple[str, ...], resource: str) -> str:
 
 
 def _principal() -> str:
-    """The principal that this command connected as, as far as the client knows it."""
+    """Principal of this command, if the client knows it."""
     from barnabas.cli.options import command_security
 
     security = command_security()

@@ -1,4 +1,4 @@
-"""The commands of `barnabas`, put together."""
+"""Assembles the commands of `barnabas`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barnabas.cli.output import show_json
 
 # -- The command group at the top: turns expected errors into messages and exit codes ------------------
 
-INTERRUPTED = 130  # the exit code of shells for a program that Ctrl-C ended
+INTERRUPTED = 130  # exit code of a program interrupted by Ctrl-C, as in shells
 
 
 class CommandGroup(TyperGroup):
@@ -33,7 +33,7 @@ class CommandGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # `barnabas consume ... | head`: the reader has enough. Python would complain again at exit.
+            # `barnabas consume ... | head`: the reader has closed the pipe. Python would report it again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except KeyboardInterrupt:
@@ -46,7 +46,7 @@ class CommandGroup(TyperGroup):
 
 
 def _report(error: Exception, command: tuple[str, ...]) -> int | None:
-    """Print what a person can use and return the exit code; None for usage errors and bugs."""
+    """Print an explanation and return the exit code; None for usage errors and bugs."""
     from barnabas.cli.failures import explain
 
     explained = explain(error, command)
@@ -62,7 +62,7 @@ EPILOG = (
     "`echo hello | barnabas produce greetings` and `barnabas consume greetings --from beginning --exit-at-end`."
 )
 
-# Name -> module of `barnabas.cli`. A command has a function of its name there, a group an `app`.
+# Name -> module of `barnabas.cli`. A command is a function of that name, a group an `app`.
 COMMANDS = {
     "dev": "dev.commands",
     "doctor": "doctor.commands",
@@ -126,7 +126,7 @@ def top_level(
 
 
 def make_app(command_name: str = "") -> typer.Typer:
-    """All commands, or only the one that was asked for: the others take 0.1 s to import and to build."""
+    """Build all commands, or only the requested one: the others take 0.1 s to import and build."""
     app = typer.Typer(
         name="barnabas",
         cls=CommandGroup,

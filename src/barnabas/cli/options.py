@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from barnabas.client.security import ClientSecurity
 
 
-# -- `--command-config FILE`: TLS and SASL for a command, from a properties file as Kafka's own tools take it
+# -- `--command-config FILE`: TLS and SASL for a command, from a properties file, as for Kafka's tools
 
 OPTION = "--command-config"
 VARIABLE = "BARNABAS_COMMAND_CONFIG"
@@ -37,7 +37,7 @@ def add_to_commands(group: Command) -> None:
 
 
 def command_config() -> Path | None:
-    """The file that this command was given."""
+    """File given to this command."""
     value = _file.get()
     return Path(value) if value else None
 
@@ -96,7 +96,7 @@ Otlp = Annotated[
 ]
 Output = Annotated[
     OutputFormat,
-    typer.Option("--output", "-o", help="A table for people, or JSON for programs."),
+    typer.Option("--output", "-o", help="Output format: a table, or JSON."),
 ]
 
 Settings = Annotated[
@@ -135,16 +135,18 @@ def _parse_header(text: str) -> tuple[str, bytes | None]:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before something is lost; answering no ends the command."""
+    """Ask for confirmation; a negative answer ends the command."""
     if not yes:
         typer.confirm(question, abort=True, err=True)
 
 
-# -- A client for the length of one command, or of one completion --------------------------------------
+# -- A client for one command or one completion --------------------------------------
 
 T = TypeVar("T")
 
-TIMEOUT = 30.0  # seconds for one call with all its attempts: longer, and a person thinks the command hangs
+TIMEOUT = (
+    30.0  # timeout in seconds of one call with all its retries, so that the command does not appear to hang
+)
 COMPLETION_TIMEOUT = 1.0
 
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
-# -- A progress bar on standard error: only where a person looks, and only when it takes long enough to matter
+# -- A progress bar on standard error: only on a terminal, and only for longer operations
 
 
 class ProgressBar:
-    """`total` None shows how much so far; a number shows how much is left."""
+    """`total` None shows the amount done; a number also shows the remainder."""
 
     def __init__(self, text: str, total: int | None, *, unit: str = "bytes") -> None:
         self._text = text
@@ -82,7 +82,7 @@ def show_json(document: Any) -> None:
 
 
 def show_done(output: OutputFormat, text: str, document: Any) -> None:
-    """Show the result of a change: a sentence, or with JSON the document."""
+    """Show the result of a change as a message or as JSON."""
     if output is OutputFormat.JSON:
         show_json(document)
     else:
@@ -124,7 +124,7 @@ def show_definitions(rows: Sequence[Row], term: str, description: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a message to standard error, apart from the output that programs read."""
+    """Print a message to standard error, separate from the output."""
     print(text, file=sys.stderr)
 
 
@@ -135,7 +135,7 @@ def count(number: int, noun: str) -> str:
 
 
 def size(number: float) -> str:
-    """Bytes as a person reads them."""
+    """Format bytes for display."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"

@@ -35,24 +35,22 @@ def registry() -> None:
 @app.command("run")
 def run_registry(
     listen: Annotated[
-        str, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where clients connect.")
+        str, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Listen address.")
     ] = DEFAULT_LISTEN,
     advertised: Annotated[
         str | None,
-        typer.Option(
-            "--advertised", metavar="HOST:PORT", help="Where other registries reach this one [--listen]."
-        ),
+        typer.Option("--advertised", metavar="HOST:PORT", help="Address for other registries [--listen]."),
     ] = None,
     topic: Annotated[str, typer.Option(help="The topic with the schemas.")] = "_schemas",
     group: Annotated[
-        str, typer.Option(help="The group in which registries of one topic choose who writes.")
+        str, typer.Option(help="The group in which registries of one topic elect the writer.")
     ] = "schema-registry",
     tls: Annotated[
         Path | None,
         typer.Option(
             "--tls",
             metavar="FILE",
-            help="Speak https: a properties file with ssl.keystore.location, ... as a listener of a broker has them.",
+            help="Enable https: a properties file with ssl.keystore.location and other ssl.* settings of a listener.",
         ),
     ] = None,
     peers: Annotated[
@@ -65,14 +63,14 @@ def run_registry(
         ),
     ] = "",
     connections: Annotated[
-        int, typer.Option("--connections", min=1, help="HTTP connections at once.")
+        int, typer.Option("--connections", min=1, help="Maximum number of HTTP connections.")
     ] = 1000,
     incomplete_per_address: Annotated[
         int,
         typer.Option(
             "--incomplete-per-address",
             min=0,
-            help="Connections of one address whose request is incomplete; 0: half of --connections.",
+            help="Maximum connections with an incomplete request per address; 0: half of --connections.",
         ),
     ] = 0,
     trusted_proxy: Annotated[
@@ -84,10 +82,10 @@ def run_registry(
         ),
     ] = None,
     body_timeout: Annotated[
-        str, typer.Option("--body-timeout", metavar="TIME", help="For the whole body of a request.")
+        str, typer.Option("--body-timeout", metavar="TIME", help="Timeout of a request body.")
     ] = "60s",
     body_rate: Annotated[
-        int, typer.Option("--body-rate", min=1, help="Bytes per second of a body, on average, at least.")
+        int, typer.Option("--body-rate", min=1, help="Minimum average bytes per second of a body.")
     ] = 1024,
     is_open: Annotated[
         bool,
@@ -101,7 +99,7 @@ def run_registry(
         typer.Option(
             "--limit",
             metavar="NAME=VALUE",
-            help="A bound on the work of one schema, such as max-steps=400000 (docs/registry.md). Repeatable.",
+            help="A limit on the processing of one schema, such as max-steps=400000 (docs/registry.md). Repeatable.",
         ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -177,7 +175,7 @@ async def beside(
 
 
 def announced_address(options: Sequence[str]) -> str:
-    """Address for clients that ask the broker for it; empty if the port is chosen by the system."""
+    """Address announced to clients by the broker; empty if the system chooses the port."""
     listen = address(options[options.index("--listen") + 1], "--listen")
     if not listen.port:
         return ""
@@ -228,7 +226,7 @@ def check_registry() -> None:
 
 
 def _tls(path: Path) -> tuple[TlsSettings, dict[str, Any]]:
-    """The certificate, and the settings about those of clients."""
+    """TLS settings: certificate and client authentication."""
     from barnabas.client.security import read_properties
     from barnabas.config.setting import ConfigError
     from barnabas.security.authn import SecuritySettingError

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 
-# What --users means where the file and --set say nothing else. The super user is the first one.
+# Defaults set by --users, overridden by the file and --set. The first user is the super user.
 WITH_USERS = {
     "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -40,9 +40,7 @@ def serve(
     ] = None,
     listen: Annotated[
         str | None,
-        typer.Option(
-            "--listen", "-l", metavar="HOST:PORT", help=f"Where clients connect [{DEFAULT_LISTEN}]."
-        ),
+        typer.Option("--listen", "-l", metavar="HOST:PORT", help=f"Listen address [{DEFAULT_LISTEN}]."),
     ] = None,
     node_id: Annotated[
         int | None,
@@ -54,7 +52,7 @@ def serve(
             "--zookeeper",
             "-z",
             metavar="HOST:PORT,.../PATH",
-            help="The ZooKeeper of a cluster of several brokers; without it the broker is alone.",
+            help="The ZooKeeper of a cluster of several brokers; without it, a single node.",
         ),
     ] = None,
     config: Annotated[
@@ -65,39 +63,41 @@ def serve(
         bool,
         typer.Option(
             "--environment",
-            help="Settings also from the variables of Kafka's container images: KAFKA_LOG_DIRS, CLUSTER_ID, ...",
+            help="Also read the environment variables of Kafka's container images: KAFKA_LOG_DIRS, CLUSTER_ID, ...",
         ),
     ] = False,
     tls: Annotated[
         TlsOption | None,
         typer.Option(
             "--tls",
-            help="auto: speak TLS, with certificates that are made in the data folder and kept there.",
+            help="auto: enable TLS with certificates that are created in the data folder.",
         ),
     ] = None,
     users: Annotated[
         bool,
         typer.Option(
             "--users",
-            help="Clients log in (SASL, SCRAM) and may do what ACLs allow; the first user is made and printed once.",
+            help="Enable SASL/SCRAM authentication and ACLs; the first user is created and printed once.",
         ),
     ] = False,
     registry: Annotated[
         str | None,
-        typer.Option("--registry", metavar="HOST:PORT", help="Run a schema registry, too, and listen there."),
+        typer.Option("--registry", metavar="HOST:PORT", help="Also run a schema registry, at this address."),
     ] = None,
     registry_config: Annotated[
         Path | None,
         typer.Option(
             "--registry-config",
             metavar="FILE",
-            help="How it connects, where the broker cannot make it a login.",
+            help="Client settings of the registry if the broker cannot create a login for it.",
         ),
     ] = None,
     registry_tls: Annotated[
         Path | None,
         typer.Option(
-            "--registry-tls", metavar="FILE", help="Its clients speak https (`barnabas registry run --tls`)."
+            "--registry-tls",
+            metavar="FILE",
+            help="TLS settings of the registry (`barnabas registry run --tls`).",
         ),
     ] = None,
     registry_peers: Annotated[
@@ -105,7 +105,7 @@ def serve(
         typer.Option(
             "--registry-peers",
             metavar="URL,...",
-            help="Registries of other makers that may lead (`barnabas registry run --peers`).",
+            help="Registries of other vendors that may lead (`barnabas registry run --peers`).",
         ),
     ] = None,
     registry_open: Annotated[
@@ -120,19 +120,19 @@ def serve(
         typer.Option(
             "--registry-limit",
             metavar="NAME=VALUE",
-            help="A bound on the work of a schema (`barnabas registry run --limit`).",
+            help="Limits of the registry (`barnabas registry run --limit`).",
         ),
     ] = None,
     console: Annotated[
         str | None,
-        typer.Option("--console", metavar="HOST:PORT", help="Run the web console, too, and listen there."),
+        typer.Option("--console", metavar="HOST:PORT", help="Also run the web console, at this address."),
     ] = None,
     console_config: Annotated[
         Path | None,
         typer.Option(
             "--console-config",
             metavar="FILE",
-            help="Its console.yml: login, roles, masking (docs/console.md).",
+            help="console.yml of the console: login, roles, masking (docs/console.md).",
         ),
     ] = None,
     processes: Annotated[
@@ -145,7 +145,7 @@ def serve(
         ),
     ] = None,
     settings: Settings = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log details too.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log at DEBUG level.")] = False,
 ) -> None:
     """Run a broker.
 
@@ -201,7 +201,7 @@ def serve(
             ports = {option: each.port for option, each in addresses.items()}
             run_node(NodeConfig(properties, count, ports), lines_of, companions, registry_options)
             return
-    run = import_broker()  # slow: settings are checked before
+    run = import_broker()  # slow import, after the settings are checked
 
     async def announce(broker: Broker) -> None:
         _print_lines(await lines_of(broker))
@@ -222,7 +222,7 @@ def run_node(
 
 
 def check_folders(folders: Iterable[str]) -> None:
-    """A file given as data folder is a mistake of the command line, not a failed disk."""
+    """Report a file given as data folder as a usage error, not as a failed disk."""
     for folder in map(Path, folders):
         if folder.exists() and not folder.is_dir():
             raise typer.BadParameter(
@@ -231,7 +231,7 @@ def check_folders(folders: Iterable[str]) -> None:
 
 
 def import_broker() -> Callable[..., None]:
-    """Without the garbage collector, which would take a tenth of the time: what is imported stays."""
+    """Import without garbage collection, which takes a tenth of the time and frees nothing."""
     import gc
 
     _import_msgspec()
@@ -244,7 +244,7 @@ def import_broker() -> Callable[..., None]:
 
 
 def _import_msgspec() -> None:
-    """Without typing_extensions, which it takes where that is installed: 7 MB for names that `typing` has, too."""
+    """Import msgspec without typing_extensions, which takes 7 MB for names that `typing` has as well."""
     if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
         return
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # so that importing it fails
@@ -313,7 +313,7 @@ async def _first_user(broker: Broker) -> list[str]:
         return []
     return [
         f"The first user is {FIRST_USER} with the password {password}",
-        "  It may do everything, and the password is not shown again.",
+        "  It is a super user; the password is not shown again.",
     ]
 
 
@@ -322,7 +322,7 @@ def _trust(config: BrokerConfig) -> list[str]:
 
     path = authority_of(config).certificate.resolve()
     return [
-        f"Clients trust {path}; copy it to them, and nothing else of its folder:",
+        f"Clients trust {path}; copy only this file to them:",
         f"  Java and Spark: ssl.truststore.type=PEM ssl.truststore.location={path.name}",
         f"  librdkafka:     ssl.ca.location={path.name}",
     ]
@@ -342,7 +342,7 @@ def collect_properties(
     *,
     users: bool = False,
 ) -> dict[str, str]:
-    """One mapping of Kafka's settings from the file, --set and the options, the last of which win."""
+    """Merge the settings of the file, --set and the options, in ascending precedence."""
     properties = {**_read_file(config), **settings}
     if data is not None:
         properties["log.dirs"] = str(data)
@@ -380,7 +380,7 @@ def _protocol(tls: TlsOption | None, *, users: bool) -> str:
 
 
 def _listeners(listen: str, protocol: str) -> str:
-    """`HOST:PORT`, or Kafka's own notation with names, as it is."""
+    """`HOST:PORT`, or Kafka's notation with listener names, unchanged."""
     if "://" in listen:
         return listen
     try:
@@ -396,5 +396,5 @@ def log_to_stderr(verbose: bool, *, quiet: bool = False) -> None:
 
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    for handler in logging.root.handlers:  # what asyncio and other libraries say may quote clients, too
+    for handler in logging.root.handlers:  # messages of asyncio and other libraries may quote clients
         handler.addFilter(plain_lines)

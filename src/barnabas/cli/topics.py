@@ -51,7 +51,7 @@ class NewTopicOptions:
 
 @app.command("list")
 def list_topics(
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Internal topics too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include internal topics.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -77,17 +77,16 @@ def list_topics(
 def create(
     names: NewNames,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="How many [the broker's num.partitions].")
+        int | None,
+        typer.Option("--partitions", "-p", min=1, help="Number of partitions [the broker's num.partitions]."),
     ] = None,
     replicas: Annotated[
         int | None,
-        typer.Option(
-            "--replication-factor", "-r", min=1, help="Copies of each partition [broker's default]."
-        ),
+        typer.Option("--replication-factor", "-r", min=1, help="Replication factor [the broker's default]."),
     ] = None,
     settings: Settings = None,
     if_not_exists: Annotated[bool, typer.Option(help="Accept existing topics.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check whether it would work.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate only.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -142,7 +141,7 @@ def delete(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Delete topics and all their records, for good.
+    """Delete topics and all their records.
 
     Example:
 
@@ -158,11 +157,11 @@ def delete(
 @app.command()
 def alter(
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many there shall be.")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="New number of partitions.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Give a topic more partitions. Records with a key may then go to another partition than before.
+    """Give a topic more partitions. Keys may then map to other partitions than before.
 
     Example:
 
@@ -181,13 +180,13 @@ def purge(
     partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Only this one.")] = None,
     before: Annotated[
         int | None,
-        typer.Option("--before", metavar="OFFSET", min=0, help="Keep from this offset on [all go]."),
+        typer.Option("--before", metavar="OFFSET", min=0, help="First offset to keep [delete all]."),
     ] = None,
     yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Delete the records of a topic, but not the topic. New records continue at the next offset.
+    """Delete the records of a topic and keep the topic. New records continue at the next offset.
 
     Examples:
 

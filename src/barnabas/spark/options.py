@@ -323,11 +323,9 @@ class Options:
 
     def registry(self) -> RegistryAccount:
         """The registry that options name, or that the cluster runs; OptionError if there is none."""
-        raw_options = self._values.get("value.registry", "")
+        url = self._values.get("value.registry", "")
         with _as_option():
-            account = parse_registry(
-                self._values, None if raw_options.lower() in ("true", "false") else raw_options
-            )
+            account = parse_registry(self._values, None if url.lower() in ("true", "false") else url)
         account = account or RegistryAccount()
         if not account.is_located and self.client_text("bootstrap.servers"):
             account = _discovered(self.client_settings(), account) or account

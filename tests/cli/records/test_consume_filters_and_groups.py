@@ -60,4 +60,4 @@ def test_group_with_a_filter_commits_scanned_offsets(
 def test_a_group_and_partitions_exclude_each_other(cli: Cli, topic: str) -> None:
     refused = cli("consume", topic, "--group", "g", "--partition", "0")
     assert refused.code == 2
-    assert "a group decides itself" in refused.err
+    assert "a group assigns partitions" in refused.err

@@ -72,7 +72,7 @@ def test_a_schema_may_be_given_and_bad_values_are_counted(cli: Cli, orders: str)
         "json",
     )
     assert json.loads(found.out) == {"n": 4}
-    assert found.err == "1 value did not fit the schema: their fields are null, _error says why.\n"
+    assert found.err == "1 value did not fit the schema: their fields are null, with the reason in _error.\n"
 
 
 def test_explain_lists_the_ranges_read(cli: Cli, orders: str) -> None:

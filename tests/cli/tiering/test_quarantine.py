@@ -41,7 +41,7 @@ def test_quarantined_objects_are_listed_and_stay(cli: Cli, tiered: Tiered) -> No
     assert [each["key"] for each in shown["segments"]] == [each.key for each in cut_off]
     assert shown["deleted"] is False
     table = cli.ok("tier", "quarantine", topic, *store)
-    assert "--delete gives them up" in table.err
+    assert "--delete deletes them" in table.err
     assert cut_off[0].key in table.out
     assert tiered.segments(topic) == objects
 

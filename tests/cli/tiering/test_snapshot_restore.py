@@ -119,10 +119,10 @@ def test_impossible_requests_are_reported(cli: Cli, tiered: Tiered, topic: str, 
     restore = ("snapshot", "restore", "fourth")
     refusals = {
         "snapshot never does not exist": ("snapshot", "restore", "never", "--to", "x", *store_of(tiered)),
-        f"There is a topic {topic} already": (*restore, "--to", topic, *store_of(tiered)),
+        f"Topic {topic} already exists": (*restore, "--to", topic, *store_of(tiered)),
         "has no topic nothing": (*restore, "--topics", "nothing", "--to", "x", *store_of(tiered)),
         "not in file://": (*restore, "--to", "x", "--store", f"file://{tmp_path}"),
-        "Say how they shall be called": (*restore, "--rename", "other=x", *store_of(tiered)),
+        "name them with --rename": (*restore, "--rename", "other=x", *store_of(tiered)),
         "INVALID_TOPIC": (*restore, "--to", "not/a/name", *store_of(tiered)),
     }
     for output, arguments in refusals.items():

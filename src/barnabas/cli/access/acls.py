@@ -1,4 +1,4 @@
-"""`barnabas acls`: who may do what."""
+"""`barnabas acls`: access control lists."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Users = Annotated[
 Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
 Hosts = Annotated[
     list[str] | None,
-    typer.Option("--host", metavar="ADDRESS", help="Only from this address or network (10.0.0.0/8)."),
+    typer.Option("--host", metavar="ADDRESS", help="Limit the rule to this address or network (10.0.0.0/8)."),
 ]
 
 

@@ -1,4 +1,4 @@
-"""`barnabas bench`: how fast a cluster is, or two of them side by side."""
+"""`barnabas bench`: measure the throughput and latency of one cluster, or compare two."""
 
 from __future__ import annotations
 
@@ -36,38 +36,47 @@ def bench(
         typer.Argument(metavar="[TEST]...", help="produce, consume, latency, groups [all]."),
     ] = None,
     records: Annotated[
-        int, typer.Option("--records", "-n", min=1, help="Records to produce and to consume.")
+        int, typer.Option("--records", "-n", min=1, help="Number of records to produce and consume.")
     ] = 100_000,
-    record_size: Annotated[int, typer.Option("--size", "-s", min=0, help="Bytes of a value.")] = 100,
+    record_size: Annotated[int, typer.Option("--size", "-s", min=0, help="Size of a value in bytes.")] = 100,
     rate: Annotated[
-        float | None, typer.Option("--rate", "-r", min=0.1, help="Records a second of `produce` [no limit].")
+        float | None,
+        typer.Option("--rate", "-r", min=0.1, help="Rate of `produce` in records per second [no limit]."),
     ] = None,
     latency_rate: Annotated[
-        float, typer.Option(min=0.1, max=10_000, help="Records a second of `latency`, for five seconds.")
+        float,
+        typer.Option(min=0.1, max=10_000, help="Rate of `latency` in records per second, for five seconds."),
     ] = 200,
-    members: Annotated[int, typer.Option(min=1, max=100, help="Members that join in `groups`.")] = 3,
+    members: Annotated[
+        int, typer.Option(min=1, max=100, help="Number of members that join in `groups`.")
+    ] = 3,
     topic: Annotated[
         str | None,
         typer.Option(
             help="An existing topic [a new one, deleted afterwards].", autocompletion=complete_topic
         ),
     ] = None,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="Of the new topic.")] = 3,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", min=1, help="Partitions of the new topic.")
+    ] = 3,
     replication_factor: Annotated[
-        int | None, typer.Option(min=1, help="Of the new topic [the broker's default].")
+        int | None, typer.Option(min=1, help="Replication factor of the new topic [the broker's default].")
     ] = None,
-    acks: Annotated[Acks, typer.Option(help="Who must have a record before it counts as sent.")] = Acks.ALL,
+    acks: Annotated[Acks, typer.Option(help="Required acknowledgements: 0, 1 or all.")] = Acks.ALL,
     compression: Annotated[
         Compression, typer.Option("--compression", "-z", help="Of batches.")
     ] = Compression.NONE,
-    batch_size: Annotated[int, typer.Option(min=1, help="Bytes of a batch.")] = 64 * 1024,
-    linger_ms: Annotated[float, typer.Option(min=0, help="How long a batch waits for more records.")] = 5.0,
+    batch_size: Annotated[int, typer.Option(min=1, help="Maximum batch size in bytes.")] = 64 * 1024,
+    linger_ms: Annotated[float, typer.Option(min=0, help="Time that a batch waits for more records.")] = 5.0,
     against: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="A second cluster, measured in turn with the first."),
+        typer.Option(metavar="HOST:PORT", help="A second cluster to compare with, measured alternately."),
     ] = None,
     against_config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TLS and SASL of the second (as --command-config).")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="TLS and SASL settings of the second cluster (as --command-config)."
+        ),
     ] = None,
     processes: Annotated[
         str | None,
@@ -83,7 +92,7 @@ def bench(
 
     produce: random records as fast as possible, with the time until they are acknowledged. consume: the topic from its
     beginning. latency: single records at a steady rate, until a consumer has them. groups: members join, offsets are
-    committed. All figures include this client, which is one Python process: compare clusters, not absolute rates.
+    committed. All results include this client, a single Python process: compare clusters, not absolute rates.
 
     Examples:
 
@@ -139,7 +148,7 @@ def _clusters(bootstrap: str, against: str | None, against_config: Path | None) 
 
     clusters = {bootstrap: command_security()}
     if against == bootstrap:
-        raise typer.BadParameter("is the first cluster, too", param_hint="--against")
+        raise typer.BadParameter("is also the first cluster", param_hint="--against")
     if against is not None:
         properties = {} if against_config is None else read_properties("--against-config", against_config)
         clusters[against] = parse_security(properties, references=True)

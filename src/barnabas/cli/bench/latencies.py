@@ -1,16 +1,16 @@
-"""Percentiles of any number of measurements, in little memory."""
+"""Percentiles of any number of measurements in bounded memory."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 
-_GROWTH = math.log(1.01)  # a bucket is a hundredth wide
+_GROWTH = math.log(1.01)  # buckets are 1 % wide
 PERCENTILES = (50, 95, 99, 99.9)
 
 
 class Latencies:
-    """Percentiles are right to one in a hundred, the largest exactly."""
+    """Percentiles have an error of at most 1 %; the maximum is exact."""
 
     def __init__(self) -> None:
         self._buckets: Counter[int] = Counter()
@@ -29,7 +29,7 @@ class Latencies:
         return self.total / self.count if self.count else 0.0
 
     def percentile(self, percent: float) -> float:
-        """The latency that this percentage of the measurements does not exceed."""
+        """Latency at this percentile."""
         wanted, seen = self.count * percent / 100, 0
         for bucket, times in sorted(self._buckets.items()):
             seen += times
@@ -38,7 +38,7 @@ class Latencies:
         return self.largest
 
     def histogram(self, edges: list[float]) -> list[int]:
-        """Number of measurements up to each edge and above the one before; the last has all above, too."""
+        """Number of measurements between consecutive edges; the last bucket includes all larger ones."""
         counts = [0] * len(edges)
         for bucket, times in self._buckets.items():
             seconds = math.exp(bucket * _GROWTH)

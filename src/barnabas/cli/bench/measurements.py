@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from barnabas.client.security import ClientSecurity
 
 PROGRESS_EVERY = 1000  # records between two updates of the progress bar
-SAMPLE_EVERY = 100  # one record in so many is timed until it is acknowledged
-IDLE_SECONDS = 5.0  # a consumer that receives nothing for so long has reached the end
+SAMPLE_EVERY = 100  # sampling interval of acknowledgement times, in records
+IDLE_SECONDS = 5.0  # without records for this time, a consumer is at the end
 LATENCY_SECONDS = 5.0  # duration of the end-to-end test
 COMMITS = 200
-SETTLE_SECONDS = 60.0  # limit of one rebalance
+SETTLE_SECONDS = 60.0  # timeout of one rebalance
 
 SENT_AT = struct.Struct(">d")  # the first bytes of a value of the end-to-end test
 

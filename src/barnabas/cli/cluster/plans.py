@@ -33,7 +33,7 @@ def show_plan(plan: ReassignmentPlan) -> None:
 
 
 async def carry_out(client: Client, plan: ReassignmentPlan, at_once: int) -> dict[str, str]:
-    """Returns the partitions that did not get their preferred leader, and why."""
+    """Return the partitions without their preferred leader, with the reason."""
     try:
         with ProgressBar("moving", len(plan.moves), unit="partitions") as progress:
             await reassignments.carry_out(client, plan.moves, at_once, progress.reached)

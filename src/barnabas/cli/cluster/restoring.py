@@ -152,7 +152,7 @@ async def _carry_out(store: ObjectStore, plan: RestorePlan, target: RestoreTarge
 
 
 class _ProgressBars:
-    """One progress bar after the other."""
+    """A progress bar per step."""
 
     def __init__(self) -> None:
         self._bar: ProgressBar | None = None

@@ -32,7 +32,7 @@ def install(
         typer.Option(
             "--to",
             metavar="DIR",
-            help="Another folder than that of the user's cache (BARNABAS_ZOOKEEPER_LIBS).",
+            help="Target folder [the user's cache] (BARNABAS_ZOOKEEPER_LIBS).",
         ),
     ] = None,
 ) -> None:

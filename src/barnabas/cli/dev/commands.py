@@ -37,7 +37,7 @@ FOR_DEVELOPMENT = {
 def dev(
     data: Annotated[
         Path | None,
-        typer.Option("--data", "-d", metavar="DIR", help="Keep the data here [a temporary folder]."),
+        typer.Option("--data", "-d", metavar="DIR", help="Folder for the data [a temporary folder]."),
     ] = None,
     listen: Annotated[
         str | None,
@@ -60,8 +60,8 @@ def dev(
 ) -> None:
     """Run a broker, a schema registry and a console with sample data, for development.
 
-    No passwords, this machine only. The data is deleted at the end unless --data is given. A default port that is in
-    use is replaced by a free one. `barnabas serve` is the command for everything else.
+    No passwords; this machine only. The data is deleted at the end unless --data is given. A default port that is in
+    use is replaced by a free one. Use `barnabas serve` for everything else.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""A running cluster, as a client on this machine sees it."""
+"""Checks of a running cluster from a client on this machine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def check_cluster(client: Client) -> list[Finding]:
 
 
 async def _reach(broker: BrokerMetadata) -> Finding:
-    """Clients connect to the addresses that brokers advertise, not to the one that they were given."""
+    """Check the advertised address: clients connect to it, not to the bootstrap address."""
     check, address = f"broker {broker.id}", broker.address
     try:
         async with asyncio.timeout(CONNECT_SECONDS):

@@ -1,4 +1,4 @@
-"""`barnabas doctor`: what is wrong with this machine, a configuration or a cluster, and what to do about it."""
+"""`barnabas doctor`: diagnose problems of this machine, a configuration or a cluster, with remedies."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 class Level(StrEnum):
     OK = "ok"
     WARNING = "warning"
-    """It works now, but may not later, or not well."""
+    """Works now, but may fail later or perform badly."""
     PROBLEM = "problem"
     """A broker does not start or clients cannot use it."""
 

@@ -17,7 +17,7 @@ from barnabas.cli.doctor.finding import Finding, ok, warning
 from barnabas.common.descriptors import raise_limit, room_for_connections
 from barnabas.common.installation import extra_command
 
-# A module of each extra, by which it is recognised.
+# A module of each extra, used to detect it.
 EXTRAS = {
     "cluster": "kazoo",
     "tiering": "obstore",
@@ -98,7 +98,7 @@ def _descriptors(max_connections: int | None) -> Finding:
 
 
 def _memory() -> Finding | None:
-    """None where the system does not say."""
+    """None if the system does not report it."""
     available = _available_memory()
     if available is None:
         return None
@@ -126,7 +126,7 @@ def _text_of(path: Path) -> str:
 
 
 def _clock() -> Finding | None:
-    """The kernel's view of its clock; None where it cannot be read."""
+    """The kernel's view of its clock; None if it cannot be read."""
     if not sys.platform.startswith("linux"):
         return None
     state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.create_string_buffer(TIMEX_BYTES))

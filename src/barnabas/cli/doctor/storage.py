@@ -111,7 +111,7 @@ def _space(check: str, folder: Path, setting: int) -> Finding:
 
 
 def file_system_of(folder: Path) -> str:
-    """Type of the file system of a folder; empty if the system does not say."""
+    """Type of the file system of a folder; empty if unknown."""
     try:
         mounts = [line.split()[1:3] for line in MOUNTS.read_text().splitlines()]
     except OSError:

@@ -123,7 +123,7 @@ def statsd(
     ] = None,
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Interval between reports.")] = "10s",
     key: Annotated[
-        str | None, typer.Option("--key", "-k", help="The key of every record. [what was measured]")
+        str | None, typer.Option("--key", "-k", help="The key of every record. [the name of the metric]")
     ] = None,
     header: Headers = None,
     agent: AgentName = None,
@@ -241,7 +241,9 @@ def host(
     ] = None,
     tps: Annotated[
         str | None,
-        typer.Option("--tps", metavar="COUNTER", help="The counter whose rate is the transactions a second."),
+        typer.Option(
+            "--tps", metavar="COUNTER", help="The counter whose rate is reported as transactions per second."
+        ),
     ] = None,
     agent: AgentName = None,
     header: Headers = None,

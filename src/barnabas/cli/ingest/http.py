@@ -15,7 +15,7 @@ from barnabas.cli.records.produce import Compression
 def http(
     topic: Topic,
     listen: Annotated[
-        str, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where clients post.")
+        str, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Listen address.")
     ] = "127.0.0.1:8088",
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
     key_field: Annotated[
@@ -25,23 +25,26 @@ def http(
     header: Headers = None,
     http_header: Annotated[
         list[str] | None,
-        typer.Option("--http-header", metavar="NAME", help="A header of requests that records get, too."),
+        typer.Option("--http-header", metavar="NAME", help="A request header to copy to the records."),
     ] = None,
     token_file: Annotated[
         str | None,
-        typer.Option("--token-file", metavar="FILE", help="Tokens that may write, one a line (Bearer)."),
+        typer.Option("--token-file", metavar="FILE", help="File of accepted bearer tokens, one per line."),
     ] = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Let other machines write without TLS or without a token.")
+        bool, typer.Option("--insecure", help="Allow remote writes without TLS or without authentication.")
     ] = False,
     max_body_bytes: Annotated[
-        int, typer.Option("--max-body-bytes", min=1, help="Of a body, decompressed.")
+        int, typer.Option("--max-body-bytes", min=1, help="Maximum body size after decompression.")
     ] = 4 * 1024 * 1024,
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="TIME", help="For the commit; then the answer is 503.")
+        str,
+        typer.Option(
+            "--timeout", metavar="TIME", help="Time to wait for the commit; then the response is 503."
+        ),
     ] = "30s",
     idempotency_keys: Annotated[
         int,

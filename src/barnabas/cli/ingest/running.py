@@ -39,11 +39,11 @@ def run_agent(
     output: OutputFormat,
     exit_at_end: bool = False,
 ) -> None:
-    """Run until Ctrl-C or SIGTERM, or with `exit_at_end` until all is read, then print the totals."""
+    """Run until Ctrl-C or SIGTERM, or with `exit_at_end` until all data is read, then print the totals."""
     from barnabas.common.allocation import keep_freed_memory
 
     address = _address(metrics)
-    keep_freed_memory()  # a transaction of some MiB comes and goes many times a second
+    keep_freed_memory()  # buffers of some MiB are allocated many times a second
 
     async def work(client: Client) -> Agent:
         return await _run(client, name, sources, reads, address, exit_at_end=exit_at_end)
@@ -115,7 +115,7 @@ async def _reported(client: Client, agent: Agent) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _served(agent: Agent, address: tuple[str, int] | None) -> AsyncIterator[str]:
-    """Serve the agent's metrics; yields a sentence with the URL."""
+    """Serve the agent's metrics; yields a message with the URL."""
     if address is None:
         yield ""
         return

@@ -11,22 +11,22 @@ from barnabas.cli.ingest.running import AgentName, Metrics, run_agent
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Headers, Output, OutputFormat, parse_headers
 from barnabas.cli.records.produce import Compression
 
-# -- Options that several sources have -----------------------------------------------------------------
+# -- Options shared by several sources -----------------------------------------------------------------
 
-Topic = Annotated[str, typer.Option("--topic", "-t", help="Where to; created if it is missing.")]
+Topic = Annotated[str, typer.Option("--topic", "-t", help="The target topic; created if missing.")]
 CompressionOption = Annotated[
-    Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
+    Compression, typer.Option("--compression", "-z", help="Compression codec of batches.")
 ]
 TlsCertificate = Annotated[
     str | None,
-    typer.Option("--tls-certificate", metavar="FILE", help="Speak TLS with this certificate (PEM, PKCS12)."),
+    typer.Option("--tls-certificate", metavar="FILE", help="Enable TLS with this certificate (PEM, PKCS12)."),
 ]
 TlsKey = Annotated[
-    str | None, typer.Option("--tls-key", metavar="FILE", help="Its key, if that is in another file.")
+    str | None, typer.Option("--tls-key", metavar="FILE", help="The private key, if it is in another file.")
 ]
 TlsClientCa = Annotated[
     str | None,
-    typer.Option("--tls-client-ca", metavar="FILE", help="Clients need a certificate that it has signed."),
+    typer.Option("--tls-client-ca", metavar="FILE", help="CA that must have signed the client certificates."),
 ]
 
 
@@ -47,7 +47,7 @@ def syslog(
         ),
     ] = None,
     value: Annotated[
-        SyslogOutput, typer.Option("--format", help="Values: fields as JSON, or messages as they came.")
+        SyslogOutput, typer.Option("--format", help="Values: fields as JSON, or messages unchanged.")
     ] = SyslogOutput.JSON,
     key: Annotated[
         str | None, typer.Option("--key", "-k", help="The key of every record. [the message's host]")
@@ -58,11 +58,17 @@ def syslog(
     tls_client_ca: TlsClientCa = None,
     max_message_bytes: Annotated[
         int,
-        typer.Option("--max-message-bytes", min=480, help="Longer ones are cut, and counted ones refused."),
+        typer.Option(
+            "--max-message-bytes",
+            min=480,
+            help="Longer messages are truncated; octet-counted ones are rejected.",
+        ),
     ] = 64 * 1024,
-    connections: Annotated[int, typer.Option("--connections", min=1, help="How many may be open.")] = 500,
+    connections: Annotated[
+        int, typer.Option("--connections", min=1, help="Maximum number of open connections.")
+    ] = 500,
     idle_timeout: Annotated[
-        str, typer.Option("--idle-timeout", metavar="TIME", help="After this silence one is closed.")
+        str, typer.Option("--idle-timeout", metavar="TIME", help="Idle timeout of a connection.")
     ] = "1h",
     compression: CompressionOption = Compression.NONE,
     agent: AgentName = None,
@@ -72,7 +78,7 @@ def syslog(
 ) -> None:
     """Receive syslog over UDP, TCP and TLS: RFC 5424 and RFC 3164, with octet counting or one message per line.
 
-    Syslog has no acknowledgements: what is in memory when the agent is killed is lost.
+    Syslog has no acknowledgements: messages in memory are lost if the agent is killed.
 
     Examples:
 

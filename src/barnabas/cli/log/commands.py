@@ -98,7 +98,7 @@ def repair(
     from barnabas.log.dirs import LogDir
 
     if is_missing(folder) and not accept_loss:
-        raise typer.BadParameter(f"{folder} is missing; --accept-loss gives its records up")
+        raise typer.BadParameter(f"{folder} is missing; use --accept-loss to give up its records")
     partitions = [] if accept_loss else list(_partitions(folder))
     parent = partitions[0].parent if partitions else folder.parent if is_missing(folder) else folder
     log_dir = LogDir(LocalFileSystem(), str(parent.resolve()))
@@ -111,7 +111,7 @@ def repair(
 
 
 def _repair(partitions: list[Path], yes: bool) -> list[dict[str, Any]]:
-    """Show the damage, ask, and cut it out."""
+    """Show the damage, confirm, and remove it."""
     from barnabas.common.files import LocalFileSystem
     from barnabas.log.recovery import repair_partition, verify_partition
 
@@ -121,7 +121,7 @@ def _repair(partitions: list[Path], yes: bool) -> list[dict[str, Any]]:
         for damage in report.damage:
             say(_describe_damage(damage))
     if damaged:
-        confirm(f"Cut this out of {count(len(damaged), 'partition')}?", yes)
+        confirm(f"Remove it from {count(len(damaged), 'partition')}?", yes)
     return [
         _cut_row(report.folder, lost) for report in damaged for lost in repair_partition(fs, report.folder)
     ]
@@ -236,8 +236,8 @@ def _show_repaired(cut: list[dict[str, Any]], output: OutputFormat) -> None:
             )
             continue
         end = "the end" if part["next_offset"] is None else f"{part['next_offset'] - 1:,}"
-        kept = f" What was cut is kept in {part['partition']}/damaged." if part["bytes"] else ""
+        kept = f" The removed bytes are kept in {part['partition']}/damaged." if part["bytes"] else ""
         print(
-            f"{part['partition']}: cut {part['bytes']:,} bytes of {part['file']}; records from offset "
+            f"{part['partition']}: removed {part['bytes']:,} bytes from {part['file']}; records from offset "
             f"{part['first_offset']:,} to {end} may be missing.{kept}"
         )

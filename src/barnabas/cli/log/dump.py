@@ -1,4 +1,4 @@
-"""A segment's file as a document: its batches, and the records in them when asked for."""
+"""A segment's file as a document: its batches, optionally with their records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.records.compression import Codec
 
 
 def describe_segment(path: Path, *, records: bool) -> dict[str, Any]:
-    """Describe everything up to the first damaged batch; `problem` says what is wrong with it."""
+    """Describe all batches up to the first damaged one; `problem` describes the damage."""
     file = LocalFileSystem().open(str(path))
     batches: list[dict[str, Any]] = []
     document: dict[str, Any] = {"file": str(path), "bytes": file.size, "batches": batches}

@@ -16,7 +16,7 @@ Missing = dict[TopicPartition, tuple[int, int]]
 
 
 def is_missing(folder: Path) -> bool:
-    """Is it the folder of a partition that its log dir notes, and that is not there?"""
+    """True for the missing folder of a partition that is in the checkpoints of its log dir."""
     partition = partition_of_folder(folder.name)
     is_gone = partition is not None and not folder.exists() and folder.parent.is_dir()
     return is_gone and partition in _missing(LogDir(LocalFileSystem(), str(folder.parent.resolve())))

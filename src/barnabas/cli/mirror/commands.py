@@ -43,9 +43,11 @@ Target = Annotated[
         help="The target cluster.",
     ),
 ]
-Topics = Annotated[str, typer.Option("--topics", metavar="RE2", help="Only topics whose whole name matches.")]
-Groups = Annotated[str, typer.Option("--groups", metavar="RE2", help="Only groups whose whole name matches.")]
-Rename = Annotated[str, typer.Option("--rename", help="Names in the target, as '{alias}.{topic}'.")]
+Topics = Annotated[str, typer.Option("--topics", metavar="RE2", help="Only topics whose full name matches.")]
+Groups = Annotated[str, typer.Option("--groups", metavar="RE2", help="Only groups whose full name matches.")]
+Rename = Annotated[
+    str, typer.Option("--rename", help="Pattern of names in the target, such as '{alias}.{topic}'.")
+]
 Merge = Annotated[
     bool, typer.Option("--merge", help="Mirror several sources to the same topics, with new offsets.")
 ]
@@ -62,18 +64,22 @@ OnGap = Annotated[
         "--on-gap", help="If the source deleted records before they were mirrored: stop, or skip them."
     ),
 ]
-NoAcls = Annotated[bool, typer.Option("--no-acls", help="Leave the ACLs of the target alone.")]
+NoAcls = Annotated[bool, typer.Option("--no-acls", help="Do not change the ACLs of the target.")]
 ReplicationFactor = Annotated[
-    int, typer.Option("--replication-factor", help="Of new topics. [the target's default]")
+    int, typer.Option("--replication-factor", help="Replication factor of new topics. [the target's default]")
 ]
 Every = Annotated[
     str,
-    typer.Option("--every", metavar="TIME", help="How often topics, settings, ACLs and groups are compared."),
+    typer.Option(
+        "--every", metavar="TIME", help="Interval at which topics, settings, ACLs and groups are compared."
+    ),
 ]
 FromConfigs = Annotated[
     list[Path] | None,
     typer.Option(
-        "--from-config", metavar="FILE", help="TLS and SASL of the sources: one for all, or one each."
+        "--from-config",
+        metavar="FILE",
+        help="TLS and SASL settings of the sources: one file for all, or one each.",
     ),
 ]
 Metrics = Annotated[
@@ -134,7 +140,7 @@ def run(
         following=Following(truncation=on_truncation is follow, gaps=on_gap is follow),
     )
     parsed = _parse_sources(sources, from_config or [])
-    keep_freed_memory()  # an answer of some MiB comes and goes many times a second
+    keep_freed_memory()  # buffers of some MiB are allocated many times a second
     asyncio.run(_run(parsed, target, settings, command_security(), metrics))
 
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 Topics = Annotated[
     str | None,
-    typer.Option("--topics", metavar="RE2", help="Only topics of the target whose whole name matches."),
+    typer.Option("--topics", metavar="RE2", help="Only topics of the target whose full name matches."),
 ]
 Link = Annotated[str | None, typer.Option("--link", metavar="ALIAS", help="Only topics of this source.")]
 
 FromConfig = Annotated[
-    Path | None, typer.Option("--from-config", metavar="FILE", help="TLS and SASL of --from.")
+    Path | None, typer.Option("--from-config", metavar="FILE", help="TLS and SASL settings of --from.")
 ]
 
 COLUMNS = ("topic", "link", "state", "partitions", "lag", "lag_ms", "reason")
@@ -128,12 +128,10 @@ def promote(
     link: Link = None,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="HOST:PORT", help="Check with the source that nothing is missing."),
+        typer.Option("--from", metavar="HOST:PORT", help="The source, to check that no record is missing."),
     ] = None,
     from_config: FromConfig = None,
-    within: Annotated[
-        str, typer.Option("--within", metavar="TIME", help="How long to wait for lag 0.")
-    ] = "60s",
+    within: Annotated[str, typer.Option("--within", metavar="TIME", help="Maximum wait for lag 0.")] = "60s",
     yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
@@ -147,7 +145,7 @@ def promote(
     from barnabas.common.durations import seconds_of
 
     seconds = seconds_of(within)
-    confirm("Promote: nothing more is mirrored to these topics. Do it?", yes)
+    confirm("Promote: mirroring to these topics ends. Continue?", yes)
 
     async def work(client: Client, mirrors: list[MirrorInfo]) -> None:
         from barnabas.client.mirrors import promote as promote_mirrors
@@ -174,7 +172,7 @@ def failover(
 
       barnabas mirror failover --link old --yes -b new:9092
     """
-    confirm("Fail over: what was not mirrored yet stays behind at the source. Do it?", yes)
+    confirm("Fail over: records that are not mirrored yet remain at the source only. Continue?", yes)
     _do("failed over", bootstrap, link, topics, output, _failover)
 
 
@@ -200,7 +198,7 @@ def reverse(
     from barnabas.services.mirror import parse_source
 
     alias = link or parse_source(new).alias
-    confirm("Reverse: records of the old primary that were never mirrored are cut off. Do it?", yes)
+    confirm("Reverse: records of the old primary that were never mirrored are truncated. Continue?", yes)
 
     async def work(old: Client) -> list[str]:
         from barnabas.client.mirrors import reverse as reverse_mirrors

@@ -41,7 +41,7 @@ Brokers = Annotated[
         "-b",
         envvar="BARNABAS_BOOTSTRAP",
         metavar="HOST:PORT",
-        help="The brokers, instead of those that the pipeline's files name.",
+        help="Overrides the brokers in the pipeline's files.",
     ),
 ]
 Master = Annotated[
@@ -90,7 +90,7 @@ def init(
         show_json({"folder": str(folder), "template": template})
         return
     say(f"Made {folder} from the template {template}. Next:")
-    say(f"    barnabas pipeline feed {folder} --records 10000    # data to try it with")
+    say(f"    barnabas pipeline feed {folder} --records 10000    # sample data")
     say(f"    barnabas pipeline run {folder}")
 
 
@@ -105,7 +105,7 @@ def run(
         typer.Option("--every", metavar="TIME", help="Run at this interval: 10s, 5 minutes."),
     ] = None,
     spark: Annotated[
-        bool, typer.Option("--spark", help="With Spark's own runner, without what barnabas.yml adds.")
+        bool, typer.Option("--spark", help="Use Spark's runner, without the additions of barnabas.yml.")
     ] = False,
     metrics: Annotated[
         str | None,
@@ -165,7 +165,7 @@ def run(
 @app.command("dry-run")
 def dry_run(
     folder: Folder = Path(),
-    broker: Annotated[bool, typer.Option(help="Ask the broker whether the topics are there.")] = True,
+    broker: Annotated[bool, typer.Option(help="Check on the broker that the topics exist.")] = True,
     refresh: Refresh = None,
     full_refresh: FullRefresh = None,
     backfill: BackfillFlow = None,
@@ -240,7 +240,7 @@ def jars(
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Fetch Java libraries that some pipelines want, before their first run does; without a name, list them.
+    """Download Java libraries of pipelines in advance; without a name, list them.
 
     Examples:
 
@@ -329,17 +329,17 @@ def feed(
     folder: Folder = Path(),
     records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")] = 10_000,
     rate: Annotated[
-        float, typer.Option("--rate", "-r", min=0, help="Records a second; 0 is as fast as it goes.")
+        float, typer.Option("--rate", "-r", min=0, help="Records per second; 0 is unlimited.")
     ] = 0,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same records.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the generator, for reproducible records.")] = 1,
     template: Annotated[
-        str | None, typer.Option("--template", "-t", help="Whose generator [the pipeline's name].")
+        str | None, typer.Option("--template", "-t", help="Template to generate for [the pipeline's name].")
     ] = None,
     brokers: Brokers = None,
     settings: Settings = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Write realistic records to the topics that a pipeline of the library reads; they are made if missing.
+    """Write realistic records to the topics that a pipeline of the library reads; missing topics are created.
 
     Example:
 
@@ -359,10 +359,10 @@ def _read(folder: Path, settings: list[str] | None, brokers: str | None) -> Pipe
     from barnabas.pipelines import settings_from
     from barnabas.pipelines.definitions import read_pipeline
 
-    value = {BOOTSTRAP_SETTING: brokers} if brokers else {}
+    overrides = {BOOTSTRAP_SETTING: brokers} if brokers else {}
     if file := command_config():
-        value |= settings_from(file)
-    return read_pipeline(folder, {**value, **parse_settings(settings)})
+        overrides |= settings_from(file)
+    return read_pipeline(folder, {**overrides, **parse_settings(settings)})
 
 
 def _pause(every: str) -> float:

@@ -19,7 +19,7 @@ HISTORY = 3_600_000  # milliseconds: the records cover the last hour
 
 
 async def feed_topics(files: PipelineFiles, template: str, count: int, rate: float, seed: int) -> set[str]:
-    """Send `count` records, `rate` a second (0: no limit); the topics that got some."""
+    """Send `count` records, `rate` per second (0: no limit); return the topics written to."""
     start = int(time.time() * 1000) - HISTORY
     made = itertools.islice(generator_of(template)(seed, start, PER_SECOND), count)
     known: set[str] = set()
@@ -46,7 +46,7 @@ def _topic(files: PipelineFiles, record: Generated) -> str:
     """The first of the topics that a setting names."""
     named = files.configuration.get(record.topic)
     if not named:
-        raise PipelineError(f"The configuration of {files.folder} does not say {record.topic}.")
+        raise PipelineError(f"The configuration of {files.folder} does not set {record.topic}.")
     return named.split(",")[0].strip()
 
 

@@ -85,7 +85,7 @@ def _names(text: str | None) -> frozenset[str]:
     return frozenset(name.strip() for name in (text or "").split(",") if name.strip())
 
 
-# -- Runs that are not ours ----------------------------------------------------------------------------
+# -- Runs of Spark's own runner ----------------------------------------------------------------------------
 
 
 def run_on_connect_server(

@@ -54,7 +54,7 @@ def run_pipeline(
 ) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    # Before anything is written: the status is that of the run that is there.
+    # Before anything is written: the status is that of the running process.
     StateLock(files.name, storage_of(files)).check()
     collector = otlp_settings(otlp, files.name)
     _require_broker(files)
@@ -139,7 +139,7 @@ class _StatusScreen(LiveScreen):
             say(f"{self._files.name}: {rows:,} rows in {len(flows)} flows, {lag:,} behind{more}.")
 
     def reported(self) -> ReportedStatus:
-        """From another thread."""
+        """Called by another thread."""
         return as_reported(self._last)
 
     def end(self, state: str, error: str | None = None) -> None:
@@ -213,7 +213,7 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def served(registry: Registry, where: str | None) -> Iterator[None]:
-    """Metrics for Prometheus, at HOST:PORT."""
+    """Serve metrics for Prometheus at HOST:PORT."""
     if where is None:
         yield
         return

@@ -65,11 +65,9 @@ def publish(
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every job.")] = None,
     header: Headers = None,
-    delay: Annotated[
-        str | None, typer.Option("--delay", help="Not before this time has passed: 30s, 10m, 2h.")
-    ] = None,
+    delay: Annotated[str | None, typer.Option("--delay", help="Delay before delivery: 30s, 10m, 2h.")] = None,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME", help="Not before this time: 2026-11-15T08:30.")
+        str | None, typer.Option("--at", metavar="TIME", help="Earliest delivery time: 2026-11-15T08:30.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
@@ -100,16 +98,21 @@ def publish(
 def take(
     topic: Topic,
     group: Group = DEFAULT_GROUP,
-    number: Annotated[int, typer.Option("--count", "-n", min=1, help="How many jobs at most.")] = 1,
-    wait: Annotated[str, typer.Option("--wait", "-w", help="How long to wait for the first: 5s, 1m.")] = "5s",
+    number: Annotated[int, typer.Option("--count", "-n", min=1, help="Maximum number of jobs.")] = 1,
+    wait: Annotated[str, typer.Option("--wait", "-w", help="Maximum wait for the first job: 5s, 1m.")] = "5s",
     then: Annotated[
         JobOutcome | None,
-        typer.Option("--then", help="Answer for them at once [they are held until their lock runs out]."),
+        typer.Option(
+            "--then", help="Acknowledge the jobs immediately [they are held until their locks expire]."
+        ),
     ] = None,
     run: Annotated[
         str | None,
         typer.Option(
-            "--exec", "-x", metavar="COMMAND", help="Give each job to a command; its exit code is the answer."
+            "--exec",
+            "-x",
+            metavar="COMMAND",
+            help="Run a command for each job; its exit code acknowledges the job.",
         ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -121,7 +124,7 @@ def take(
     share.record.lock.duration.ms says otherwise), and each comes with a receipt for `barnabas queue ack`.
 
     With --exec the command gets the job on standard input, and its lock is renewed while it works: exit code 0 accepts,
-    65 rejects (bad data, for the dead letters), anything else gives it back.
+    65 rejects (bad data, for the dead letters), any other releases it.
 
     Examples:
 
@@ -152,15 +155,16 @@ def take(
 @app.command()
 def ack(
     receipts: Annotated[
-        list[str], typer.Argument(metavar="RECEIPT...", help="What `take` printed.", show_default=False)
+        list[str],
+        typer.Argument(metavar="RECEIPT...", help="The receipt printed by `take`.", show_default=False),
     ],
     verdict: Annotated[
-        AcknowledgeChoice, typer.Option("--as", help="Done, try again, never again, or still at it.")
+        AcknowledgeChoice, typer.Option("--as", help="accept, release, reject or renew.")
     ] = AcknowledgeChoice.ACCEPT,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Acknowledge jobs that were taken and are held, also from another process.
+    """Acknowledge held jobs, from any process.
 
     Examples:
 
@@ -213,7 +217,7 @@ def status(
 
 
 def complain(refusals: list[Refusal]) -> None:
-    """Say which answers came too late."""
+    """Report acknowledgements that came too late."""
     for tp, offsets, error in refusals:
         which = ", ".join(map(str, offsets[:5])) + (", ..." if len(offsets) > 5 else "")
         say(f"Not counted for {tp.topic}-{tp.partition}, offset {which}: {_why(error)}")
@@ -221,5 +225,5 @@ def complain(refusals: list[Refusal]) -> None:
 
 def _why(error: KafkaError) -> str:
     if error.code in (ErrorCode.INVALID_RECORD_STATE, ErrorCode.SHARE_SESSION_NOT_FOUND):
-        return "the lock had run out, and the job is (or was) another member's"
+        return "the lock has expired, and the job was released"
     return f"{error.code.name} {error.message}"

@@ -35,9 +35,11 @@ Topic = Annotated[
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="FIELD=PATTERN", help="Such as reason=*rejected*; all must match."),
+    typer.Option(
+        "--where", metavar="FIELD=PATTERN", help="Filter such as reason=*rejected*; all must match."
+    ),
 ]
-Limit = Annotated[int | None, typer.Option("--count", "-n", min=1, help="At most so many.")]
+Limit = Annotated[int | None, typer.Option("--count", "-n", min=1, help="Maximum number.")]
 
 
 @app.command("list")
@@ -45,7 +47,7 @@ def list_letters(
     topic: Topic,
     where: Where = None,
     limit: Limit = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also those that were sent back.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include redriven ones.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -68,11 +70,11 @@ def list_letters(
 @app.command()
 def show(
     topic: Topic,
-    letter: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="As `list` shows it.")],
+    letter: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="Position as shown by `list`.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show all of one dead letter.
+    """Show a dead letter completely.
 
     Example:
 
@@ -102,7 +104,7 @@ def redrive(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="TOPIC", help="Another topic than the origin.", autocompletion=complete_topic
+            "--to", metavar="TOPIC", help="Target topic [the origin].", autocompletion=complete_topic
         ),
     ] = None,
     where: Where = None,

@@ -1,4 +1,4 @@
-"""Puts jobs into a queue, perhaps for later."""
+"""Puts jobs into a queue, optionally delayed."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ async def take_jobs(client: Client, taking: TakeSettings) -> tuple[list[Row], li
 
 
 async def _begin_with_the_oldest(client: Client, group: str) -> None:
-    """Jobs that were there before the first worker are jobs as well; Kafka's default is to begin with the newest."""
+    """Begin a new group with the oldest job: Kafka's default is the newest."""
     try:
         await describe_share_group(client, group)
     except KafkaError as error:
@@ -76,7 +76,7 @@ async def _begin_with_the_oldest(client: Client, group: str) -> None:
 
 
 class _UnclosedConsumer:
-    """A consumer that is not closed at the end: it holds what it took until the locks run out."""
+    """Consumer that is not closed at the end: it holds its jobs until the locks expire."""
 
     def __init__(self, consumer: ShareConsumer) -> None:
         self._consumer = consumer
@@ -89,7 +89,7 @@ class _UnclosedConsumer:
 
 
 async def _collect(consumer: ShareConsumer, taking: TakeSettings) -> list[AcquiredRecord]:
-    """Wait for the first; take what else is there already."""
+    """Wait for the first job; also take those available already."""
     taken = await consumer.take(taking.count, taking.wait)
     while taken and len(taken) < taking.count:
         more = await consumer.take(taking.count - len(taken), timeout_seconds=0)
@@ -109,7 +109,7 @@ def _settle(consumer: ShareConsumer, row: Row, taking: TakeSettings) -> None:
 
 
 async def _run_all(consumer: ShareConsumer, taking: TakeSettings, command: str) -> list[Row]:
-    """One job after the other, so that none waits for its turn while its lock runs."""
+    """Run jobs sequentially, so that no lock expires while its job waits."""
     rows: list[Row] = []
     deadline = Deadline(taking.wait)
     while len(rows) < taking.count:

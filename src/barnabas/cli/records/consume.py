@@ -69,11 +69,14 @@ def consume(
         ),
     ] = "end",
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; may be repeated.")
+        list[int] | None,
+        typer.Option("--partition", "-p", min=0, help="Only this partition; may be repeated."),
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after this number of records.")
+    ] = None,
     exit_at_end: Annotated[
-        bool, typer.Option("--exit-at-end", "-e", help="Stop at the records that are the last ones now.")
+        bool, typer.Option("--exit-at-end", "-e", help="Stop at the current end of the log.")
     ] = False,
     record_format: Annotated[
         str | None,
@@ -81,10 +84,10 @@ def consume(
     ] = None,
     output: Annotated[
         OutputFormat | None,
-        typer.Option("--output", "-o", help="A line for people, or a line of JSON [the bare values]."),
+        typer.Option("--output", "-o", help="A formatted line or a line of JSON per record [values only]."),
     ] = None,
     committed: Annotated[
-        bool, typer.Option("--committed", help="No records of open or aborted transactions.")
+        bool, typer.Option("--committed", help="Skip records of open and aborted transactions.")
     ] = False,
     where: Annotated[
         str | None,
@@ -100,14 +103,14 @@ def consume(
         ),
     ] = None,
     schema: Annotated[
-        bool, typer.Option("--schema", help="Decode values with the schemas that they name, as JSON.")
+        bool, typer.Option("--schema", help="Decode values with their registered schemas, as JSON.")
     ] = False,
     registry: RegistryUrl = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     r"""Read records.
 
-    Without --format or -o, the values are written, one on each line. Directives of --format: %t topic,
+    Without --format or -o, values are written one per line. Directives of --format: %t topic,
     %p partition, %o offset, %T timestamp, %d date, %k key, %K its length, %v value, %V its length, %h headers.
 
     Filters are CEL: record.value.FIELD, record.key, keyAsText, valueAsText, headers, timestamp, partition, offset.
@@ -132,7 +135,7 @@ def consume(
     from barnabas.client.offsets import parse_start
 
     if group is not None and partition:
-        raise typer.BadParameter("a group decides itself who reads which partition", param_hint="--partition")
+        raise typer.BadParameter("a group assigns partitions to its members", param_hint="--partition")
     try:
         begin, write = parse_start(start), choose_writer(record_format, output)
     except ValueError as error:
@@ -154,7 +157,8 @@ def consume(
 
 
 def parse_filter(text: str | None, client: SchemaClient | None = None) -> Filter | None:
-    """Compile a filter. An invalid one is a usage error with its column. With a registry it gets decoded values."""
+    """Compile a filter. An invalid one is a usage error with its column. With a registry, it is applied to decoded
+    values."""
     if text is None:
         return None
     from barnabas.filters import Filter, FilterError
@@ -203,7 +207,7 @@ async def _partitions(client: Client, plan: ConsumePlan) -> list[TopicPartition]
         for index in plan.partitions or topic.partitions
     ]
     for partition in wanted:
-        client.metadata.partition(partition)  # says which partitions there are if this one is missing
+        client.metadata.partition(partition)  # raises with the existing partitions if this one is missing
     return wanted
 
 
@@ -230,7 +234,7 @@ async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: 
 
 
 async def consume_in_group(client: Client, plan: ConsumePlan) -> int:
-    """Commits what has been written. With --exit-at-end a partition ends where it ended when it was assigned."""
+    """Commit written records. With --exit-at-end, read each partition up to its end at the time of assignment."""
     from barnabas.client import FetchSettings
     from barnabas.client.consuming import GroupConsumer
     from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets
@@ -269,7 +273,7 @@ def _write_some(
 
 
 def is_reader_closed(stream: TextIO) -> bool:
-    """Return True if the other end of a pipe is closed. Without records to write, no write would fail."""
+    """Return True if the other end of a pipe is closed. Without records to write, no write fails."""
     import select
 
     try:

@@ -27,7 +27,7 @@ _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 
 def compile_format(text: str) -> Callable[[ConsumedRecord], bytes]:
-    """A function that writes one record; ValueError names a directive that does not exist."""
+    """A function that writes one record; ValueError for an unknown directive."""
     pieces = [_piece(match) for match in _TOKEN.finditer(text)]
     return lambda record: b"".join([piece(record) for piece in pieces])
 
@@ -77,7 +77,7 @@ def _unescape(escape: str) -> bytes:
 def _directive(letter: str) -> Piece:
     if letter not in _DIRECTIVES:
         known = " ".join(f"%{known}" for known in _DIRECTIVES)
-        raise ValueError(f"%{letter} means nothing in a format; there are {known}")
+        raise ValueError(f"%{letter} is not a valid directive; known are {known}")
     return _DIRECTIVES[letter]
 
 
@@ -110,7 +110,7 @@ _DIRECTIVES: dict[str, Piece] = {
     "k": lambda record: record.key or b"",
     "K": lambda record: _length(record.key),
     "v": lambda record: record.value or b"",
-    "s": lambda record: record.value or b"",  # kcat's letter
+    "s": lambda record: record.value or b"",  # as in kcat
     "V": lambda record: _length(record.value),
     "S": lambda record: _length(record.value),
     "h": _headers,

@@ -1,4 +1,4 @@
-"""Lines of standard input or files, without ever blocking the event loop."""
+"""Lines of standard input or files, read without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import BinaryIO
 
 CHUNK = 64 * 1024
-CHUNKS_AHEAD = 16  # how far the reader may run ahead of the broker
+CHUNKS_AHEAD = 16  # read-ahead limit
 
 
 async def read_chunks(stream: BinaryIO) -> AsyncIterator[bytes]:

@@ -96,15 +96,15 @@ def produce(
     ] = None,
     whole_files: Annotated[bool, typer.Option("--whole-files", help="One record for each --file.")] = False,
     null: Annotated[
-        str | None, typer.Option("--null", metavar="TEXT", help="Keys and values that say this are null.")
+        str | None, typer.Option("--null", metavar="TEXT", help="Keys and values equal to this are null.")
     ] = None,
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, help="[by key, or any]")
     ] = None,
     compression: Annotated[
-        Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
+        Compression, typer.Option("--compression", "-z", help="Compression codec of batches.")
     ] = Compression.NONE,
-    acks: Annotated[Acks, typer.Option(help="Who must have a record before it counts as sent.")] = Acks.ALL,
+    acks: Annotated[Acks, typer.Option(help="Required acknowledgements: 0, 1 or all.")] = Acks.ALL,
     schema: Annotated[
         bool,
         typer.Option("--schema", help="Values are JSON; encode them with the latest schema of TOPIC-value."),

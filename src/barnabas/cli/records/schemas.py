@@ -1,4 +1,4 @@
-"""`--schema` of consume and produce: values by the schemas of a registry, as JSON on the terminal."""
+"""`--schema` of consume and produce: encodes and decodes values with the schemas of a registry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Write = Callable[["ConsumedRecord"], bytes]
 
 
 def decoding(write: Write, client: SchemaClient, output: OutputFormat | None) -> Write:
-    """The same writer, for records whose values (and keys, if they have a schema) are decoded."""
+    """Wrap a writer so that values (and keys with a schema) are decoded."""
     from barnabas.client.schemas import SchemaDecoder
     from barnabas.client.schemas.client import NotFramedError
 
@@ -61,7 +61,7 @@ def decoding(write: Write, client: SchemaClient, output: OutputFormat | None) ->
 
 
 def encoder_for(topic: str, url: str | None, bootstrap: str) -> Encoder:
-    """For values of a topic: the latest schema of TOPIC-value."""
+    """Encoder for values of a topic with the latest schema of TOPIC-value."""
     from barnabas.client.schemas import Encoder
 
     with registry_client(url, bootstrap) as client:
@@ -79,7 +79,7 @@ def encoded(encoder: Encoder, text: bytes | None) -> bytes | None:
 
 
 def registry_client(url: str | None, bootstrap: str) -> SchemaClient:
-    """The registry that was named, or that the cluster runs; else the default one on this machine."""
+    """Client of the given registry, else the cluster's, else the default one on this machine."""
     from dataclasses import replace
 
     from barnabas.client.schemas import RegistryAccount
@@ -90,14 +90,14 @@ def registry_client(url: str | None, bootstrap: str) -> SchemaClient:
 
 
 def discovered_account(account: RegistryAccount, bootstrap: str) -> RegistryAccount | None:
-    """The account with the address that the cluster names, unless it has one; None if there is none."""
+    """The account with the registry address advertised by the cluster if it has none; None without a registry."""
     from barnabas.client.schemas import discover
 
     return account if account.is_located else discover(bootstrap, command_security(), account)
 
 
 def registry_account(url: str | None) -> RegistryAccount | None:
-    """`--registry` with the login of `--command-config`; None if neither names a registry."""
+    """`--registry` with the login of `--command-config`; None if neither sets a registry."""
     from barnabas.client.schemas import REGISTRY_URL, parse_registry
     from barnabas.client.security import read_properties
     from barnabas.security.authn import SecuritySettingError

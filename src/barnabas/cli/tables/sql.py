@@ -35,7 +35,7 @@ class RowFormat(StrEnum):
 
 def sql(
     query: Annotated[
-        str, typer.Argument(help="Every topic in it is a table: 'select * from orders limit 10'.")
+        str, typer.Argument(help="The query; each topic is a table: 'select * from orders limit 10'.")
     ],
     data: Annotated[
         str | None, typer.Option(metavar="DIR", help="Read this data folder, without a broker.")
@@ -52,22 +52,26 @@ def sql(
     registry: RegistryUrl = None,
     output: Annotated[
         RowFormat,
-        typer.Option("--output", "-o", help="A table for people, a line of JSON a row, CSV, Parquet."),
+        typer.Option("--output", "-o", help="Output format: a table, JSON lines, CSV or Parquet."),
     ] = RowFormat.TABLE,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Run it, and say how, and what was read, not what was found.")
+        bool,
+        typer.Option(
+            "--explain", help="Run the query and show its plan and the ranges read, instead of the result."
+        ),
     ] = False,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Such as 2GB; what is more goes to temporary files.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory limit such as 2GB; beyond it, temporary files are used."),
     ] = None,
     settings: Settings = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Ask topics in SQL.
+    """Query topics in SQL.
 
     Fields of JSON or Avro values are columns; _key, _partition, _offset, _timestamp and _headers are the record's, and
-    _error says why a value has no fields. Only committed records up to the end of now are read. --set is for options of
-    an object store. Needs READ and DESCRIBE on the topics.
+    _error has the reason if a value could not be parsed. Only committed records up to the current end are read. --set
+    is for options of an object store. Needs READ and DESCRIBE on the topics.
 
     Examples:
 
@@ -91,7 +95,8 @@ def sql(
         _write(answer.rows, output)
     if answer.bad_values:
         say(
-            f"{count(answer.bad_values, 'value')} did not fit the schema: their fields are null, _error says why."
+            f"{count(answer.bad_values, 'value')} did not fit the schema: their fields are null, with the reason in "
+            "_error."
         )
 
 
@@ -191,7 +196,7 @@ def _json_lines(rows: pa.Table) -> list[bytes]:
 
 
 def _text(value: object) -> object:
-    """Bytes as text, inside too: keys are mostly that."""
+    """Convert bytes to text, nested ones too: most keys are text."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, dict):

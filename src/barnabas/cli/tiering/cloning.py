@@ -1,4 +1,4 @@
-"""`barnabas snapshot restore`: new topics that read what a snapshot keeps. Nothing is copied but lists.
+"""`barnabas snapshot restore`: new topics that read the objects of a snapshot. Only manifests are copied.
 
     1  the topic is created, with `barnabas.remote.origin`: its leaders wait for a manifest
     2  the manifests are written; each pins the objects of its source
@@ -44,13 +44,13 @@ from barnabas.tiering.stores import ObjectExistsError, ObjectStore
 
 STORE_URL = "barnabas.remote.storage.url"
 RETAIN_ALL = {"remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes": "-1"}
-"""What is restored must not expire at once; `--set` says otherwise."""
+"""Restored records must not expire immediately; overridden by `--set`."""
 BEGIN_SECONDS = 120.0
 POLL_AGAIN_SECONDS = 0.2
 
 
 class SourceTopic(NamedTuple):
-    """A topic as the snapshot has it."""
+    """A topic in the snapshot."""
 
     name: str
     copies: Mapping[int, tuple[PartitionFolder, Manifest]]
@@ -61,7 +61,7 @@ class SourceTopic(NamedTuple):
 
     @property
     def first_epoch(self) -> int:
-        """Above that of every record."""
+        """An epoch above those of all records."""
         epochs = [manifest.epochs for _, manifest in self.copies.values()]
         return max((each[-1][0] for each in epochs if each), default=-1) + 1
 
@@ -89,7 +89,7 @@ async def plan_clones(
     only: Sequence[str] | None,
     to: str | None,
 ) -> list[Clone]:
-    """CloneRefusedError, SnapshotError or KafkaError if it cannot be done; nothing has changed then."""
+    """CloneRefusedError, SnapshotError or KafkaError if it cannot be done; with nothing changed."""
     await client.refresh([])
     cluster_id = client.metadata.cluster_id or ""
     await _check_same_store(client, url)
@@ -109,7 +109,7 @@ async def plan_clones(
 
 
 async def _check_same_store(client: Client, url: str) -> None:
-    """A clone in another bucket would never be seen by the brokers."""
+    """Check the bucket: brokers would not find a clone in another one."""
     broker = min(client.metadata.brokers)
     found = await admin.describe_configs(client, ConfigResourceType.BROKER, str(broker))
     remote_url = next((each.value for each in found if each.name == STORE_URL), None)
@@ -153,19 +153,17 @@ def _target_names(chosen: Sequence[SourceTopic], names: Mapping[str, str], to: s
         return {chosen[0].name: to}
     unnamed = [each.name for each in chosen if each.name not in names]
     if unnamed:
-        raise CloneRefusedError(
-            f"Say how they shall be called: --rename {unnamed[0]}=NEW for each of {', '.join(unnamed)}"
-        )
+        raise CloneRefusedError(f"name them with --rename {unnamed[0]}=NEW for each of {', '.join(unnamed)}")
     if len({names[each.name] for each in chosen}) < len(chosen):
-        raise CloneRefusedError("Two topics shall have the same name.")
+        raise CloneRefusedError("Two topics would have the same name.")
     return dict(names)
 
 
-# -- carrying it out ----------------------------------------------------------------------------------
+# -- execution ----------------------------------------------------------------------------------
 
 
 async def check_clone(client: Client, clone: Clone, settings: Mapping[str, str], replicas: int) -> None:
-    """CloneRefusedError if there is such a topic, unless an interrupted restore has made it."""
+    """CloneRefusedError if the topic exists, unless an interrupted restore created it."""
     try:
         await _create(client, clone, settings, replicas, validate_only=True)
     except KafkaError as error:
@@ -173,9 +171,7 @@ async def check_clone(client: Client, clone: Clone, settings: Mapping[str, str],
             raise
         origins = await admin.setting_of_topics(client, [clone.name], REMOTE_ORIGIN)
         if origins.get(clone.name) != str(clone.origin):
-            raise CloneRefusedError(
-                f"There is a topic {clone.name} already, and it is left as it is: choose another name."
-            ) from None
+            raise CloneRefusedError(f"Topic {clone.name} already exists: choose another name.") from None
 
 
 async def carry_out(
@@ -226,7 +222,7 @@ async def _write_manifest(
     store: ObjectStore, clone: Clone, target: PartitionFolder, incarnation: int
 ) -> None:
     if await read_manifest(store, target) is not None:
-        return  # by an interrupted restore; its leader may have claimed it by now
+        return  # created by an interrupted restore; its leader may have claimed it
     now_ms = time.time_ns() // 1_000_000
     copy = clone.source.copies.get(target.partition)
     if copy is not None:
@@ -242,7 +238,7 @@ async def _write_manifest(
 
 
 async def _until_begun(client: Client, clone: Clone) -> None:
-    """Every partition is led, and ends where the snapshot does, or later."""
+    """Wait until every partition has a leader and ends at the snapshot's end or later."""
     waiting = {TopicPartition(clone.name, index): end for index, end in clone.source.ends.items()}
     deadline = time.monotonic() + BEGIN_SECONDS
     while waiting:

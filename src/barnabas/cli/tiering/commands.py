@@ -36,12 +36,14 @@ def repair(
     topic: TopicName,
     store: StoreUrl,
     option: StoreOptions = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Only this one.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Only this partition.")
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Write the new manifests; without it nothing is changed.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if a manifest is sound, or if offsets will be missing.")
+        bool, typer.Option("--force", help="Rebuild valid manifests too, or accept missing offsets.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
@@ -82,7 +84,7 @@ async def _tiers(client: Client, name: str) -> dict[int, PartitionTiers]:
     policy = (await setting_of_topics(client, [name], "cleanup.policy")).get(name)
     if "compact" in (policy or ""):
         raise RepairRefusedError(
-            f"Topic {name} is compacted: footers of two compactions would be mixed. Its leaders have all records: "
+            f"Topic {name} is compacted: segments of two compactions would be mixed. Its leaders have all records: "
             "if a manifest is damaged, remove that object and start the leader's broker again. It makes a new copy."
         )
     topic = (await client.topics([name]))[name]
@@ -188,7 +190,7 @@ def quarantine(
     store: StoreUrl,
     option: StoreOptions = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Give them up: the leaders delete the objects.")
+        bool, typer.Option("--delete", help="Delete the objects (done by the leaders).")
     ] = False,
     yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -260,8 +262,8 @@ def _quarantine_hint(topic: str, number: int, delete: bool) -> str:
     if not number:
         return f"Nothing of {topic} is in quarantine."
     if delete:
-        return f"{count(number, 'segment')} given up. The leaders notice within ten minutes, and delete them."
-    return f"{count(number, 'segment')} in quarantine. --delete gives them up."
+        return f"{count(number, 'segment')} given up. The leaders delete them within ten minutes."
+    return f"{count(number, 'segment')} in quarantine. --delete deletes them."
 
 
 app = typer.Typer(help="Inspect, verify and repair tiered topics in an object store.", no_args_is_help=True)

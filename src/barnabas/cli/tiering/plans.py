@@ -22,7 +22,7 @@ from barnabas.tiering.restoring import read_incarnation
 from barnabas.tiering.stores import MissingObjectError, ObjectStore, Versioned
 
 Range = tuple[int, int]
-"""Offsets: the first, and the one behind the last."""
+"""Offset range: first, and last plus one."""
 
 
 class RepairPlan(NamedTuple):
@@ -83,7 +83,7 @@ def _check_may_be_replaced(manifest: Manifest, folder: PartitionFolder) -> None:
 
 
 def holes(manifest: Manifest, tiers: PartitionTiers | None) -> tuple[Range, ...]:
-    """Offsets that the broker has only remotely, and the manifest does not list."""
+    """Offset ranges that are only remote and missing in the manifest."""
     if tiers is None or tiers.log_start is None or tiers.local_start is None:
         return ()
     start, local_start = tiers.log_start, tiers.local_start

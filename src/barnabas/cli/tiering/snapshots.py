@@ -46,7 +46,8 @@ def restore(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The snapshot's name.")],
     store: StoreUrl,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="TOPIC", help="The new topic, where the snapshot has one.")
+        str | None,
+        typer.Option("--to", metavar="TOPIC", help="The new topic, if the snapshot has a single one."),
     ] = None,
     rename: Annotated[
         list[str] | None,
@@ -56,10 +57,15 @@ def restore(
     ] = None,
     topics: Annotated[
         list[str] | None,
-        typer.Option("--topics", "-t", metavar="TOPIC", help="Of the snapshot; may be repeated [all]."),
+        typer.Option("--topics", "-t", metavar="TOPIC", help="Topic of the snapshot; may be repeated [all]."),
     ] = None,
     replication_factor: Annotated[
-        int, typer.Option("--replication-factor", "-r", help="Of the new topics; -1 is the brokers' default.")
+        int,
+        typer.Option(
+            "--replication-factor",
+            "-r",
+            help="Replication factor of the new topics; -1 is the brokers' default.",
+        ),
     ] = BROKER_DEFAULT,
     settings: Settings = None,
     option: StoreOptions = None,
@@ -79,7 +85,7 @@ def restore(
       barnabas snapshot restore friday --topics clicks --rename clicks=old-clicks --store file:///history
     """
     if (to is None) == (not rename):
-        raise typer.BadParameter("say how the new topics are called: --to TOPIC, or --rename OLD=NEW")
+        raise typer.BadParameter("name the new topics: --to TOPIC, or --rename OLD=NEW")
     names = parse_settings(rename)
     own = parse_settings(settings)
 
@@ -115,7 +121,7 @@ def restore_facts(clone: Clone) -> dict[str, Any]:
     }
 
 
-app = typer.Typer(help="Keep what is in the object store at a moment.", no_args_is_help=True)
+app = typer.Typer(help="Snapshots of tiered topics in the object store.", no_args_is_help=True)
 
 app.command("restore")(restore)
 
@@ -134,7 +140,7 @@ def create(
             "--topics",
             "-t",
             metavar="TOPIC",
-            help="May be repeated [all tiered].",
+            help="Topic to include; may be repeated [all tiered].",
             autocompletion=complete_topic,
         ),
     ] = None,
@@ -142,9 +148,8 @@ def create(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Keep what is in the object store now: nothing is copied, and retention deletes nothing of it.
-
-    Records that are not copied to the store yet are not in it. The objects cost money until the snapshot is deleted.
+    """Create a snapshot of the current objects. Nothing is copied, and retention does not delete them. Records that are
+    not copied to the store yet are not included. The objects cost money until the snapshot is deleted.
 
     Examples:
 
@@ -168,7 +173,7 @@ def list_them(
 ) -> None:
     """Show the snapshots of the cluster.
 
-    One that is not complete was interrupted: delete it, and make it again.
+    An incomplete one was interrupted: delete it and create it again.
 
     Example:
 
@@ -191,14 +196,14 @@ def delete(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Delete a snapshot. What nothing else keeps is deleted with it, or by the brokers soon.
+    """Delete a snapshot, and the objects that only it keeps.
 
     Example:
 
       barnabas snapshot delete friday --store file:///history --yes
     """
     cluster_id = with_client(bootstrap, _cluster_id)
-    confirm(f"Delete the snapshot {name}, with all that only it keeps?", yes)
+    confirm(f"Delete the snapshot {name}, with the objects that only it keeps?", yes)
     with_store(store, option, lambda opened: _delete(opened, cluster_id, name))
     show_done(output, f"Deleted the snapshot {name}.", {"deleted": name})
 
@@ -208,7 +213,7 @@ async def _find(client: Client, names: list[str] | None) -> list[TopicInStore]:
 
     wanted = list(names or await tiered_topics(client, sorted(await client.all_topics())))
     if not wanted:
-        raise NotTieredError("No topic is tiered: there is nothing to keep.")
+        raise NotTieredError("No topic is tiered: a snapshot would be empty.")
     return [await find_topic(client, name) for name in dict.fromkeys(wanted)]
 
 

@@ -1,4 +1,4 @@
-"""`barnabas tier status`: what is on the disks, what is in the object store, and what is still to be copied."""
+"""`barnabas tier status`: local and remote records of tiered topics, and the copy lag."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 
     Brokers = Mapping[int, BrokerTiers | str] | None
-    """None: not allowed to know."""
+    """None: not authorized."""
 
 COLUMNS = (
     "topic",
@@ -57,11 +57,11 @@ def status(
     """Show which records of tiered topics are local and remote, and the copy lag.
 
     Offsets from LOG START up to TIERED END are in the object store, those from LOCAL START up to END on the leader's
-    disk. NOT COPIED counts records, and says bytes where they are known. COPYING is what the leader does, and how much
-    of a segment is sent. Below are the brokers with their caches, and what is wrong. A compacted topic with
-    barnabas.remote.compacted=copy is on the disk as a whole.
+    disk. NOT COPIED counts records, with bytes where known. COPYING is the state of the leader's copier, with the
+    progress of the segment. A second table lists brokers, caches and errors. A compacted topic with
+    barnabas.remote.compacted=copy is completely on disk.
 
-    It needs Describe on the topics, and for the brokers Describe on the cluster. Apache Kafka from 3.9 on returns
+    Requires Describe on the topics, and for the brokers Describe on the cluster. Apache Kafka from 3.9 on returns
     only the offsets.
 
     Examples:
@@ -138,7 +138,7 @@ _NUMBERS = (
 
 
 def brokers_of(brokers: Brokers) -> list[dict[str, Any]] | None:
-    """None without the right to know."""
+    """None if not authorized."""
     if brokers is None:
         return None
     return [
@@ -154,7 +154,7 @@ def _broker_facts(row: BrokerTiers) -> dict[str, Any]:
 
 
 def totals_of(found: list[PartitionTiers]) -> dict[str, Any]:
-    """Sums of what is known; bytes still to be copied are unknown if those of one partition are."""
+    """Totals; the bytes to copy are unknown if those of any partition are."""
     pending = [each.pending_bytes for each in found]
     return {
         "topics": len({each.tp.topic for each in found}),
@@ -198,7 +198,7 @@ def _show(facts: dict[str, Any]) -> None:
 
 
 def _progress(totals: dict[str, Any]) -> str:
-    """Of what is sealed."""
+    """Share of sealed segments that is copied."""
     copied, left = totals["remote_bytes"], totals["lag_bytes"]
     return f" (of sealed segments {copied / (copied + left):.0%} are copied)" if left else ""
 
@@ -232,7 +232,7 @@ def _show_errors(facts: dict[str, Any]) -> None:
         if row["copying"] and row["copying"]["error"]
     ]
     if failing:
-        print("\nwhat is wrong:")
+        print("\nerrors:")
     for name, status in failing[:SHOWN_ERRORS]:
         since = status.get("error_since_ms")
         print(f"  {name}{f', since {_moment(since)}' if since else ''}: {status['error']}")

@@ -1,4 +1,4 @@
-"""An object store, opened by a command: a broker says which cluster and topic, the store is asked directly."""
+"""Object store access of commands: a broker returns cluster and topic ids, the objects are read directly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NotTieredError(TierError):
 
 
 class NotInStoreError(TierError):
-    """The store has nothing of the topic."""
+    """The store has no objects of the topic."""
 
 
 class RepairRefusedError(TierError):
@@ -36,7 +36,7 @@ class RepairRefusedError(TierError):
 
 
 class CloneRefusedError(TierError):
-    """A snapshot cannot be restored as was asked."""
+    """A snapshot cannot be restored as requested."""
 
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ StoreOptions = Annotated[
         "--option",
         metavar="NAME=VALUE",
         help="An option of the store, as rsm.config.NAME of the brokers; may be repeated. "
-        "Credentials are better left to the environment.",
+        "Prefer the environment for credentials.",
     ),
 ]
 
@@ -121,7 +121,7 @@ async def using_store(
 
 
 def _open(url: str, options: dict[str, str], named: str) -> ObjectStore:
-    """With a command's own names in the errors: the texts were made for brokers."""
+    """Open the store with the command's option names in errors."""
     from barnabas.config.setting import ConfigError
     from barnabas.tiering.stores import URL, open_store
 
@@ -137,7 +137,7 @@ async def find_topic(client: Client, name: str) -> TopicInStore:
 
 
 async def check_holds(store: ObjectStore, found: TopicInStore, url: str) -> None:
-    """NotInStoreError if there is nothing of the topic: another bucket, most likely."""
+    """NotInStoreError if the store has no objects of the topic, most likely a wrong bucket."""
     from barnabas.tiering.objects import topic_prefix
 
     async for _ in store.list(topic_prefix(found.cluster_id, found.topic, found.topic_id)):
@@ -150,7 +150,7 @@ async def check_holds(store: ObjectStore, found: TopicInStore, url: str) -> None
 
 
 async def _whose(store: ObjectStore, cluster_id: str) -> str:
-    """The cluster of the first partition in the store, if it is another one."""
+    """Hint with the cluster id found in the store, if it differs."""
     from barnabas.tiering.objects import parse_partition_prefix
 
     seen = 0

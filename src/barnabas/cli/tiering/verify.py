@@ -19,7 +19,7 @@ COLUMNS = ("partition", "log_start", "tiered_end", "objects", "size", "damaged")
 
 
 class CheckedPartition(NamedTuple):
-    """One partition. Without a manifest: nothing of it is copied, or a finding says what is wrong."""
+    """Result of one partition. Without a manifest, nothing is copied or a finding reports the error."""
 
     partition: int
     manifest: Manifest | None
@@ -69,7 +69,7 @@ async def _verify(found: TopicInStore, store: ObjectStore) -> list[CheckedPartit
 
 
 async def read_part(store: ObjectStore, folder: PartitionFolder) -> CheckedPartition:
-    """The manifest, and what is wrong with it."""
+    """Read the manifest; errors become findings."""
     from barnabas.tiering import ObjectFinding
     from barnabas.tiering.objects import BadManifestError, read_manifest
 
