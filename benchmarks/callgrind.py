@@ -70,8 +70,8 @@ def measure(loads: Sequence[SmallLoad], exchanges: int, source: Path | None) -> 
         process = CountedProcess(Path(folder), source)
         broker = Broker("callgrind", process, Path(folder) / "data")
         broker.prepare()
-        broker.launch_and_wait(_START_SECONDS)
         try:
+            broker.launch_and_wait(_START_SECONDS)
             topics = [NewTopic(load.name, load.partitions, 1) for load in loads]
             admin = admin_client(broker)
             for created in admin.create_topics(topics, request_timeout=120).values():
