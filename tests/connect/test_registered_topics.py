@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
+from barnabas.connect.compiling import ConnectorPlan
+from barnabas.connect.endpoints import fields_of
+from barnabas.pipelines.running.sessions import FlowSession
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, headers_of, produce, run_once
@@ -61,3 +64,23 @@ def test_a_schema_that_the_registry_refuses_stops_a_connector_before_it_runs(
     changed = connector(tmp_path / "two", text.replace("amount DOUBLE", "amount STRING"), servers)
     with pytest.raises(PipelineError, match=rf"not accepted for subject {target}-value: .*Incompatible"):
         run_once(changed, spark)
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema"),
+    [
+        ("json", '{"type": "object", "properties": {"id": {"type": "integer"}, "note": {"type": "string"}}}'),
+        ("protobuf", 'syntax = "proto3"; message Order { int64 id = 1; string note = 2; }'),
+    ],
+)
+def test_a_source_has_the_fields_of_the_newest_schema(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, kind: str, schema: str
+) -> None:
+    topic = broker.create_topic()
+    with SchemaRegistryClient({"url": broker.registry_url}) as client:
+        client.register_schema(f"{topic}-value", Schema(schema, kind.upper()))
+    source = f"{{topic: {topic}, format: {kind}, registry: true}}"
+    text = f"name: {tmp_path.name}\nfrom: {{topic: {source}}}\nto: {{parquet: {{path: table}}}}\n"
+    declared = connector(tmp_path, text, broker.bootstrap_servers)
+    [query] = ConnectorPlan(declared, FlowSession.beside(spark)).plan().queries
+    assert fields_of(query.frame.columns) == ["id", "note"]

@@ -10,7 +10,7 @@ from barnabas.spark import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Format = Literal["json", "avro", "csv", "text", "raw"]
+Format = Literal["json", "avro", "protobuf", "csv", "text", "raw"]
 RECORD = {
     "_key": "BINARY",
     "_value": "BINARY",
@@ -95,9 +95,11 @@ class TopicSource(ConnectorEndpoint, frozen=True):
     def _fields(self, options: dict[str, str]) -> str:
         if self.schema is not None:
             return self.schema
-        if self.format != "avro" or self.registry is None:
+        if self.format != "protobuf" and (self.format == "csv" or self.registry is None):
+            others = "" if self.format == "csv" else ", or `registry`"
             raise PipelineError(
-                f"A source `topic` with `format: {self.format}` needs `schema` (example: `id BIGINT, name STRING`)."
+                f"A source `topic` with `format: {self.format}` needs `schema` (example: `id BIGINT, name STRING`)"
+                f"{others}."
             )
         from barnabas.spark import OptionError
         from barnabas.spark.source import schema_of
