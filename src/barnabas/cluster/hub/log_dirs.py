@@ -1,7 +1,7 @@
 """The log dirs of a node that several processes serve: the hub alone writes at their tops.
 
 Checkpoints are kept in memory, and a file is written whole. A process replaces the entries of the partitions that it
-holds, and no others: so a late write of an earlier holder changes nothing.
+has open, and no others: so a late write of an earlier holder changes nothing.
 """
 
 from __future__ import annotations
@@ -201,8 +201,12 @@ class NodeLogDirs:
             case DirClosed(broker_epoch=epoch, partitions=partitions):
                 state.close_in_order(session, partitions)
                 self._closed[kept.folder, k] = epoch
+            case WriteOffsets(name=name, offsets=offsets, removed=removed):
+                sent = {TopicPartition(topic, index): offset for topic, index, offset in offsets}
+                state.note(session, [*sent, *removed])
+                kept.replace_offsets(name, lambda each: state.may_replace(session, each), sent)
             case _:
-                return _checkpoints(kept, question, lambda each: state.is_held_by(session, each))
+                return _lists(kept, question, lambda each: state.is_held_by(session, each))
         return LogDirAnswer()
 
     def _stop_of(self, kept: _KeptDir, k: int) -> ShutdownKind:
@@ -218,18 +222,15 @@ class NodeLogDirs:
             kept.state.write_boot_id(self._boot_id)
 
 
-def _checkpoints(
+def _lists(
     kept: _KeptDir,
-    question: ReadOffsets | WriteOffsets | ReadPartitions | WritePartitions,
+    question: ReadOffsets | ReadPartitions | WritePartitions,
     is_mine: Callable[[TopicPartition], bool],
 ) -> LogDirAnswer:
     match question:
         case ReadOffsets(name=name):
             entries = kept.offsets(name).items()
             return LogDirAnswer(offsets=[(topic, index, offset) for (topic, index), offset in entries])
-        case WriteOffsets(name=name, offsets=offsets):
-            sent = {TopicPartition(topic, index): offset for topic, index, offset in offsets}
-            kept.replace_offsets(name, is_mine, sent)
         case ReadPartitions(name=name):
             return LogDirAnswer(partitions=list(kept.partitions(name)))
         case WritePartitions(name=name, partitions=partitions):

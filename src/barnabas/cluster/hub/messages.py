@@ -240,11 +240,12 @@ class ReadOffsets(_HubMessage, frozen=True):
 
 
 class WriteOffsets(_HubMessage, frozen=True):
-    """Replaces the entries of the partitions that the sender holds."""
+    """Replaces the entries of the partitions that the sender holds, and has sent since it holds them or `removed`."""
 
     folder: str
     name: str
     offsets: Offsets
+    removed: list[TopicPartition] = []
 
 
 class ReadPartitions(_HubMessage, frozen=True):

@@ -116,9 +116,11 @@ class HubLogDirState:
         answer = self._hub.ask(ReadOffsets(self._folder, name))
         return {TopicPartition(topic, index): offset for topic, index, offset in answer.offsets}
 
-    def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def write_offsets(
+        self, name: str, offsets: Mapping[TopicPartition, int], removed: Iterable[TopicPartition] = ()
+    ) -> None:
         entries = [(topic, index, offset) for (topic, index), offset in offsets.items()]
-        self._hub.ask(WriteOffsets(self._folder, name, entries))
+        self._hub.ask(WriteOffsets(self._folder, name, entries, list(removed)))
 
     def read_partitions(self, name: str) -> set[TopicPartition]:
         return set(self._hub.ask(ReadPartitions(self._folder, name)).partitions)

@@ -43,6 +43,8 @@ class _Session:
     info: BrokerInfo | None = None
     is_candidate: bool = False
     closed: frozenset[TopicPartition] = frozenset()
+    noted: set[TopicPartition] = field(default_factory=set)
+    """Partitions that it holds and has sent checkpoint entries of: it has them open."""
     holds: dict[TopicPartition, bool] = field(default_factory=dict)
     """The value is True while the partition may not have been recovered since the node started."""
 
@@ -164,6 +166,7 @@ class HubState:
         for partition in partitions:
             if self._holders.get(partition) == session:
                 del self._holders[partition], self._sessions[session].holds[partition]
+                self._sessions[session].noted.discard(partition)
                 if are_closed:
                     self._stops[partition] = CLEAN
                 released.append(partition)
@@ -194,6 +197,18 @@ class HubState:
 
     def is_held_by(self, session: int, partition: TopicPartition) -> bool:
         return self._holders.get(partition) == session
+
+    def note(self, session: int, partitions: Iterable[TopicPartition]) -> None:
+        """The session has sent checkpoint entries of these."""
+        held = (each for each in partitions if self._holders.get(each) == session)
+        self._sessions[session].noted.update(held)
+
+    def may_replace(self, session: int, partition: TopicPartition) -> bool:
+        """True if the checkpoint entries of a partition are those that the session sends, or none.
+
+        Between a grant and the opening, the entries are those of the last holder, and the session sends none.
+        """
+        return self._holders.get(partition) == session and partition in self._sessions[session].noted
 
     def held_by(self, session: int) -> Iterator[TopicPartition]:
         yield from self._sessions[session].holds

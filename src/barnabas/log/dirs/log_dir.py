@@ -129,8 +129,8 @@ class LogDir:
                 # Encoded here, possibly in a thread: it takes milliseconds for a thousand partitions.
                 if self.released:
                     offsets = {each: at for each, at in offsets.items() if each not in self.released}
-                if self._written.get(name) != offsets:
-                    self.state.write_offsets(name, offsets)
+                if job.deleted or self._written.get(name) != offsets:
+                    self.state.write_offsets(name, offsets, job.deleted)
                     self._written[name] = offsets
             self.unwritten_deletions -= job.deleted
             self._newest_written = job.number

@@ -75,7 +75,11 @@ class LogDirState(Protocol):
         """Read a checkpoint; an invalid one counts as empty."""
         ...
 
-    def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None: ...
+    def write_offsets(
+        self, name: str, offsets: Mapping[TopicPartition, int], removed: Iterable[TopicPartition] = ()
+    ) -> None:
+        """Write a checkpoint; `removed` were deleted, and had entries before."""
+        ...
 
     def read_partitions(self, name: str) -> set[TopicPartition]:
         """Read a list of partitions; an invalid one counts as empty."""
@@ -157,7 +161,9 @@ class FileLogDirState:
         except CheckpointError:
             return {}  # recovery then scans everything
 
-    def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def write_offsets(
+        self, name: str, offsets: Mapping[TopicPartition, int], removed: Iterable[TopicPartition] = ()
+    ) -> None:
         self._fs.write_atomic(f"{self._folder}/{name}", encode_offsets(offsets))
 
     def read_partitions(self, name: str) -> set[TopicPartition]:
