@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _STACK_LINE = re.compile(r"^\s+at |^\s*\.\.\. \d+ more|^JVM stacktrace:|^== SQL")
+_CAUSE = re.compile(r"^Caused by: (\S.*)$", re.MULTILINE)
 _OURS = re.compile(r"^(?:[\w.]+: )*barnabas\.[\w.]+Error: (\S.*)$", re.MULTILINE)
 _PYTHON_STACK = "Traceback (most recent call last):"
 MAX_CAUSE = 1_500  # characters: a screen, not a log
@@ -45,7 +46,8 @@ def own_sentence(error: BaseException) -> str | None:
 
 
 def words_of(error: BaseException) -> str:
-    """Text of an error without the JVM's stack trace, which names nothing that a pipeline's author wrote."""
+    """Text of an error without the JVM's stack trace, which names nothing that a pipeline's author wrote, and the last
+    of its causes: a write that fails names the store and its answer only there."""
     if isinstance(error, PipelineError):
         return str(error)
     kept: list[str] = []
@@ -59,6 +61,9 @@ def words_of(error: BaseException) -> str:
         kept.append(line.rstrip())
     kept += _end_of_python_stack(lines)
     text = "\n".join(kept)[:MAX_CAUSE].strip()
+    causes = _CAUSE.findall(str(error))
+    if causes and causes[-1] not in text:
+        text = f"{text}\nCaused by: {causes[-1][:MAX_CAUSE]}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
