@@ -267,7 +267,7 @@ def test_silent_store_delays_neither_start_nor_stop(tmp_path: Path, monkeypatch:
 def test_a_leader_that_cannot_read_its_manifest_expires_nothing(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """Remote are young records, local are backfilled ones that have expired."""
+    """Recent records are remote; local ones are backfilled and expired."""
     day_ms = str(24 * 3600 * 1000)
     topic = broker.create_topic(configs={**TIERED, "retention.ms": day_ms, "segment.ms": day_ms})
     young_ms = time.time_ns() // 1_000_000
@@ -364,7 +364,7 @@ def measured(broker: EmbeddedBroker, name: str) -> float:
     return float(line[1])
 
 
-def test_kafkas_metrics_are_there_and_remote_reads_wait_for_their_limit(broker: EmbeddedBroker) -> None:
+def test_kafkas_metrics_exist_and_remote_reads_are_throttled(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic(configs=TIERED)
     produce(broker, topic, 0, 5000)
     until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")

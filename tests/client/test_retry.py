@@ -139,7 +139,7 @@ class Attempts:
         self.recovered.append(error)
 
 
-def test_attempts_go_on_until_one_succeeds_and_recover_before_each() -> None:
+def test_attempts_are_repeated_until_one_succeeds() -> None:
     errors = [RequestTimeoutError("late"), KafkaError(ErrorCode.NOT_COORDINATOR, "moved")]
     attempts = Attempts(*errors)
     assert asyncio.run(retry(attempts, RetryPolicy(60), attempts.recover)) == "done"
@@ -162,7 +162,7 @@ def test_after_the_deadline_the_last_error_is_raised() -> None:
         asyncio.run(retry(Attempts(RequestTimeoutError("still late")), RetryPolicy(0)))
 
 
-def test_progress_begins_the_time_again() -> None:
+def test_progress_resets_the_timeout() -> None:
     patience = RetryPolicy(60)
     before = patience.deadline
     patience.reset()

@@ -84,7 +84,7 @@ class Traffic:
 
 
 def replicas(broker: EmbeddedBroker, topic: str) -> dict[str, bool]:
-    """Dir -> is it a copy, as kafka-log-dirs shows it."""
+    """Dir -> True for a future replica, from kafka-log-dirs."""
     output = tool(broker, LOG_DIRS, "--describe", "--topic-list", topic)
     described = json.loads(output[output.index("{") :])
     return {
@@ -108,7 +108,7 @@ def test_kafkas_tools_move_a_replica_while_it_is_written_and_read(
     plan.write_text(json.dumps({"version": 1, "partitions": [wanted]}))
     arguments = ("--reassignment-json-file", str(plan))
     with Traffic(broker, "orders") as traffic:
-        # More than one read brings: the first one is not throttled.
+        # More than a single read: the first one is not throttled.
         until(lambda: log.size_bytes > 3 * READ_BYTES, "nothing is written")
         slowly = ("--replica-alter-log-dirs-throttle", "20000")
         tool(broker, REASSIGN, "--execute", *arguments, *slowly)

@@ -16,7 +16,7 @@ def step(alive: tuple[int, ...], min_isr: int = 1, **changes: object) -> Transit
 FULL = PartitionState((1, 2, 3), (1, 2, 3), 1, leader_epoch=5, partition_epoch=9)
 
 
-def test_nothing_to_do_gives_the_very_same_state() -> None:
+def test_no_change_returns_the_same_state() -> None:
     assert next_state(FULL, step((1, 2, 3))) is FULL
 
 

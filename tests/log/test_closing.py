@@ -28,14 +28,14 @@ def changes_of_closing(fs: CountingFileSystem, log: Log) -> int:
     return fs.changes.total()
 
 
-def test_a_log_that_never_had_a_record_costs_a_stop_nothing() -> None:
+def test_a_log_without_records_needs_no_write_at_shutdown() -> None:
     fs = CountingFileSystem()
     log = managed(fs).create(PARTITION, TOPIC_ID, LogConfig())
     log.start_epoch(1)
     assert changes_of_closing(fs, log) == 0
 
 
-def test_a_log_that_has_not_changed_since_the_start_costs_a_stop_nothing() -> None:
+def test_an_unchanged_log_needs_no_write_at_shutdown() -> None:
     fs = CountingFileSystem()
     logs = managed(fs)
     append(logs.create(PARTITION, TOPIC_ID, LogConfig()), batch(b"a"))
@@ -60,7 +60,7 @@ def test_a_log_that_has_changed_survives_a_crash_after_the_stop() -> None:
     assert not report.recovered
 
 
-def test_an_empty_log_whose_files_a_crash_took_is_made_again() -> None:
+def test_an_empty_log_lost_in_a_crash_is_recreated() -> None:
     fs = FaultyFileSystem()
     logs = managed(fs)
     logs.create(PARTITION, TOPIC_ID, LogConfig())

@@ -52,7 +52,7 @@ def test_decoded_records_are_a_view_into_the_input() -> None:
 
 
 @pytest.mark.parametrize("version", [4, 11, 12])
-def test_records_that_are_not_bytes_become_parts_of_their_own(version: int) -> None:
+def test_records_that_are_not_bytes_become_separate_parts(version: int) -> None:
     first, second = FileSlice(1000), FileSlice(70_000)
     parts = encode_parts(fetch_response(first, second), version)
     assert [part for part in parts if isinstance(part, FileSlice)] == [first, second]
@@ -79,7 +79,7 @@ def test_encode_refuses_records_that_only_a_transport_can_send() -> None:
         encode(fetch_response(FileSlice(5)), 12)
 
 
-def test_a_value_that_a_version_cannot_carry_is_an_error() -> None:
+def test_a_value_unsupported_by_the_version_is_an_error() -> None:
     request = LeaveGroupRequest(group_id="g", members=[MemberIdentity("m")])
     with pytest.raises(EncodeError, match=r"LeaveGroupRequest version 2 cannot carry members"):
         encode(request, 2)

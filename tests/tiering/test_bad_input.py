@@ -43,7 +43,7 @@ async def everything_in(store: ObjectStore) -> dict[str, bytes]:
     return {info.key: (await store.get(info.key)).data async for info in store.list("")}
 
 
-def test_a_wrong_url_names_the_bucket_that_is_not_there(s3: dict[str, str]) -> None:
+def test_a_wrong_url_names_the_missing_bucket(s3: dict[str, str]) -> None:
     async def main() -> None:
         with told(StoreDeniedError, "Bucket s3://barnabas-tets does not exist", "create it, or correct"):
             await copy(open_store("s3://barnabas-tets", s3))
@@ -140,7 +140,7 @@ def test_full_bucket_is_reported_and_copied_segments_stay(s3: dict[str, str]) ->
 
 @contextmanager
 def full_bucket(endpoint: str) -> Iterator[str]:
-    """The same bucket, with no room for anything more: reads are passed on, writes refused."""
+    """The same bucket, full: reads are forwarded, writes rejected."""
     where = urlsplit(endpoint)
 
     class Full(BaseHTTPRequestHandler):
@@ -178,7 +178,7 @@ def full_bucket(endpoint: str) -> Iterator[str]:
         do_POST = do_PUT  # noqa: N815 - as the server asks for it
 
         def log_message(self, *args: object) -> None:
-            """Not to the screen."""
+            """Suppress the access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Full)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

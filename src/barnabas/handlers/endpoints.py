@@ -52,7 +52,7 @@ def endpoints_for(broker: IsMember, connection: Connection) -> list[BrokerEndpoi
                 and known.node == own.node
                 and not listener.advertised_address
             ):
-                # Another process of this node: where the client has reached us, it reaches that one too.
+                # Another process of this node is reachable at the same address.
                 host, _ = listener.advertised(connection)
                 others = (each._replace(host=host) for each in others)
             found += others

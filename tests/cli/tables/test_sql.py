@@ -56,7 +56,7 @@ def test_parquet_is_written_to_a_file(broker: EmbeddedBroker, orders: str, tmp_p
     assert pyarrow.parquet.read_table(tmp_path / "rows.parquet").num_rows == 3
 
 
-def test_the_columns_of_records_are_there_too(cli: Cli, orders: str) -> None:
+def test_record_columns_are_available(cli: Cli, orders: str) -> None:
     query = f"select _key, amount from \"{orders}\" where _key = 'k2'"
     assert json.loads(cli.ok("sql", query, "-o", "json").out) == {"_key": "k2", "amount": 2}
 

@@ -32,7 +32,7 @@ SAFE_DOWNGRADE = 2
 
 @contextmanager
 def broker_with(version: int) -> Iterator[tuple[EmbeddedBroker, FrameProxy]]:
-    """Whose `transaction.version` is so."""
+    """A broker with this `transaction.version`."""
 
     async def lower() -> None:
         async with Client(broker.bootstrap_servers) as client:

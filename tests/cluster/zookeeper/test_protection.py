@@ -32,7 +32,7 @@ def command(root: str, *arguments: str, settings: dict[str, str]) -> Any:
     return Cli("127.0.0.1:1")(*arguments, "--zookeeper", root, *pairs)
 
 
-def test_users_are_refused_where_others_could_read_them(root: str) -> None:
+def test_users_are_rejected_if_others_could_read_them(root: str) -> None:
     for settings in ({}, {"zookeeper.set.acl": "true"}, {"barnabas.zookeeper.digest": DIGEST}):
         ended = command(root, "users", "create", "alice", settings=settings)
         assert ended.code == 1

@@ -131,7 +131,7 @@ class StreamsGroupModel(ModernGroupModel[Thread]):
         self.simulation.overrides["streams.num.warmup.replicas"] = str(warmups)
 
     def calm_down(self) -> None:
-        """The topics fit the topology, and all copies catch up."""
+        """Restore matching topics, and let all copies catch up."""
         self.the_number_of_warmups_is_set(1)
         for thread in self.clients.values():
             thread.lag = 0

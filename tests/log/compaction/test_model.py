@@ -117,7 +117,7 @@ class CompactionMachine(RuleBasedStateMachine):
         assert len(keys) == len(set(keys))
 
     def check_tombstones(self) -> None:
-        """A reader that keeps up within delete.retention.ms sees every deletion that still counts."""
+        """A reader within delete.retention.ms sees every effective deletion."""
         present = {record.offset for record in records(self.log)}
         latest = {record.key: record.offset for record in self.committed_records()}
         for offset in latest.values():

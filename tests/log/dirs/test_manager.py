@@ -38,7 +38,7 @@ def manager(*folders: Path, boot: str = "boot-1", clock: ManualClock | None = No
     return made
 
 
-def test_a_log_is_there_again_after_a_clean_stop(tmp_path: Path) -> None:
+def test_a_log_is_loaded_after_a_clean_stop(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     logs.load(expect_all)
     append(logs.create(PARTITION, TOPIC_ID, LogConfig()), batch(b"a", b"b"))
@@ -153,7 +153,7 @@ def test_a_stray_folder_is_renamed_and_kept(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_deleted_partition_leaves_at_once_and_its_files_later(tmp_path: Path) -> None:
+def test_a_deleted_partition_is_removed_immediately_and_its_files_later(tmp_path: Path) -> None:
     clock = ManualClock()
     logs = manager(tmp_path, clock=clock)
     logs.load(expect_all)
@@ -171,7 +171,7 @@ def test_a_deleted_partition_leaves_at_once_and_its_files_later(tmp_path: Path) 
     logs.close()
 
 
-def test_a_new_topic_of_the_same_name_starts_afresh(tmp_path: Path) -> None:
+def test_a_new_topic_of_the_same_name_starts_empty(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     logs.load(expect_all)
     append(logs.create(PARTITION, TOPIC_ID, LogConfig()), batch(b"a"))

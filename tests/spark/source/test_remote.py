@@ -62,7 +62,7 @@ class Tiers:
         return topic
 
     def fill(self, topic: str, partitions: int = 1) -> None:
-        """`RECORDS` more in each partition, of which all but the active segment is in the store at the end."""
+        """Add `RECORDS` to each partition; wait until all sealed segments are in the store."""
         producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers, "linger.ms": 5})
         for number in range(RECORDS):
             for partition in range(partitions):
@@ -133,7 +133,7 @@ def below_active(tiers: Tiers, topic: str, rows: Rows) -> Rows:
     return [row for row in rows if row[1] < tiers.active(topic, row[0])]
 
 
-def test_rows_are_those_that_a_broker_gives(tiers: Tiers, topic: str) -> None:
+def test_rows_equal_those_of_a_broker(tiers: Tiers, topic: str) -> None:
     expected = below_active(tiers, topic, everything(tiers, topic))
     assert len(expected) > RECORDS
     assert read(tiers.options(topic)) == expected
@@ -333,7 +333,7 @@ def test_options_of_a_store_need_one(name: str) -> None:
         SourceSettings.parse(settings, streaming=False)
 
 
-def test_credentials_reach_tasks_and_show_nowhere() -> None:
+def test_credentials_reach_tasks_and_are_never_shown() -> None:
     settings = {
         "remote": "s3://bucket",
         "subscribe": "a",
@@ -350,7 +350,7 @@ def test_credentials_reach_tasks_and_show_nowhere() -> None:
 def test_sparks_own_connector_reads_both_tiers_of_a_topic(
     spark: SparkSession, tiers: Tiers, topic: str
 ) -> None:
-    """Through the broker: it knows nothing of tiers."""
+    """Through the broker, which hides the tiers."""
     address = tiers.broker.bootstrap_servers
     found = read_with_spark(spark, address, topic, source="kafka").selectExpr(
         "count(*)", "count(DISTINCT offset)"
@@ -361,7 +361,7 @@ def test_sparks_own_connector_reads_both_tiers_of_a_topic(
 def test_spark_reads_a_bucket(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An S3 that moto plays, with credentials that no plan shows."""
+    """moto's S3, with credentials that do not appear in plans."""
     with moto_server() as options:
         rsm = {f"rsm.config.{name}": value for name, value in options.items()}
         settings = {**TIERS, **rsm, "barnabas.remote.storage.url": f"s3://{BUCKET}/history"}
@@ -384,7 +384,7 @@ def test_spark_reads_a_bucket(
         assert SECRET not in str(caught.value)
 
 
-def test_a_stream_does_not_ask_the_store_all_the_time(
+def test_a_stream_polls_the_store_at_intervals(
     tiers: Tiers, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[RemoteTopics] = []

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # -- `barnabas cluster status` -------------------------------------------------------------------------
 
-SHOWN = 20  # partitions in trouble that a table names; JSON has all of them
+SHOWN = 20  # maximum number of listed problem partitions; JSON has all of them
 
 
 def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFormat.TABLE) -> None:

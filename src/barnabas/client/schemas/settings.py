@@ -113,7 +113,7 @@ def check_registry_setting(name: str) -> None:
 def parse_registry(
     given: Mapping[str, str], url: str | None = None, *, references: bool = False
 ) -> RegistryAccount | None:
-    """Access by the settings of a registry among others; None if there are none, nor a `url`, which wins.
+    """Access by the settings of a registry among others; None if there are none, nor a `url`, which takes precedence.
 
     `references`: look up `${env:...}` and `${file:...}`. Not for settings of unknown origin.
     """

@@ -1,4 +1,4 @@
-"""Remove damaged bytes from a partition's files, on request, for a log that the broker rejects to serve.
+"""Remove damaged bytes from a partition's files, on request, for a log that the broker refuses to serve.
 
 Intact batches before and after the damage keep their offsets, so consumers see a gap like that of compaction. The
 removed bytes are kept in a folder `damaged` next to the segments.

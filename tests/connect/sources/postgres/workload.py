@@ -105,8 +105,7 @@ class Workload:
 def witnessed(
     connection: psycopg.Connection[Any], after: int
 ) -> list[tuple[str, str, dict[str, int] | None]]:
-    """(op, table, key) of every change of a transaction that was committed behind a position, by PostgreSQL's own
-    text."""
+    """(op, table, key) of every change of transactions committed after a position, in PostgreSQL's text format."""
     rows = connection.execute(
         "SELECT lsn - '0/0'::pg_lsn, data FROM pg_logical_slot_peek_changes('witness', NULL, NULL)"
     ).fetchall()
@@ -159,12 +158,12 @@ def folded(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]
             kept = table.get(row["key"], deleted)
             table[row["key"]] = {name: kept.get(name) for name in row["unchanged"] or ()} | after
     for order in tables["orders"].values():
-        order.setdefault("rating", 0.5)  # a new column is no change of the rows that are there
+        order.setdefault("rating", 0.5)  # a new column does not change existing rows
     return tables
 
 
 def stored(connection: psycopg.Connection[Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """The tables as they are, in the same form: JSON by PostgreSQL itself, but for numbers with a point."""
+    """The current tables in the same form: PostgreSQL's JSON, except for decimal numbers."""
     tables: dict[str, dict[str, dict[str, Any]]] = {}
     connection.execute("SET TimeZone = 'UTC'")
     for name, columns in NAMES.items():

@@ -57,7 +57,7 @@ def until_seen(web: Web) -> None:
 
 @pytest.fixture(scope="module")
 def gates_only(console: RunningConsole) -> Iterator[RunningConsole]:
-    """Behind the rights there is nothing: no page does anything."""
+    """A console whose endpoints are stubs: only the authorization is tested."""
     complete = console.server.app.table
     console.server.app.table = PageTable([[replace(each, endpoint=_stub(each)) for each in complete.routes]])
     yield console
@@ -166,9 +166,7 @@ def test_route_with_its_own_check_denies_unauthorized_users(
 
 
 @pytest.mark.parametrize("route", [each for each in ROUTES if each.kind is RouteKind.ACTION], ids=name_of)
-def test_no_change_is_made_for_a_page_of_another_site(
-    gates_only: RunningConsole, route: ConsoleRoute
-) -> None:
+def test_cross_site_requests_change_nothing(gates_only: RunningConsole, route: ConsoleRoute) -> None:
     with by_token(gates_only, "admin") as web:
         for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
             web.headers |= headers
@@ -189,9 +187,7 @@ def read_only(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.mark.parametrize(
     "route", [each for each in ROUTES if each.kind is RouteKind.ACTION and not each.outside], ids=name_of
 )
-def test_a_read_only_console_changes_nothing_for_anybody(
-    read_only: RunningConsole, route: ConsoleRoute
-) -> None:
+def test_a_read_only_console_changes_nothing(read_only: RunningConsole, route: ConsoleRoute) -> None:
     with by_token(read_only, "admin") as web:
         answer = ask(web, route)
 

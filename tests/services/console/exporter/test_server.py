@@ -84,7 +84,7 @@ def _fill(bootstrap: str) -> None:
 
 
 async def _commit(bootstrap: str, group: str, offsets: dict[TopicPartition, int]) -> None:
-    """Tries again until there is a coordinator, which a new cluster has not got yet."""
+    """Retry until there is a coordinator, which a new cluster lacks."""
     async with Client(bootstrap) as client:
         await commit_offsets(client, group, offsets)
 
@@ -166,7 +166,7 @@ def test_token_page_requires_a_token(tmp_path: Path) -> None:
         assert "barnabas_console_snapshot_age_seconds" in page(server.url, Authorization="Bearer secret")
 
 
-def test_a_cluster_that_is_away_has_no_figures_and_is_not_healthy() -> None:
+def test_an_unreachable_cluster_has_no_metrics_and_is_unhealthy() -> None:
     with exporter("127.0.0.1:1") as server:
         assert not [name for name in page(server.url) if name.startswith("kafka_")]
         with pytest.raises(HTTPError) as unhealthy:
@@ -204,7 +204,7 @@ def _read_reports(bootstrap: str) -> dict[str, dict[str, object]]:
     return found
 
 
-def test_the_exporter_needs_nothing_of_the_extra_console() -> None:
+def test_the_exporter_works_without_the_extra_console() -> None:
     script = (
         "import sys, barnabas.services.console.exporter.server; "
         "print(*sorted({'jinja2', 'uvicorn', 'pyarrow', 'numba'} & set(sys.modules)))"
