@@ -128,12 +128,11 @@ class Target:
         return before
 
     def pool_in_use(self) -> int:
-        """Bytes held for requests without connections."""
+        """Bytes held for requests without connections, when those that were in progress have ended."""
         deadline = time.monotonic() + HUNG_SECONDS
-        while True:
-            stats = self._ask(b"stats\n")
-            if not stats["connections"] or time.monotonic() > deadline:
-                return int(stats["pool"])
+        while self._ask(b"stats\n")["connections"] and time.monotonic() < deadline:
+            time.sleep(QUIET_SECONDS)
+        return int(self.settle()["pool"])
 
     def _ask(self, question: bytes) -> dict[str, Any]:
         try:
