@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,6 +57,29 @@ class Talk:
     frames: Sequence[bytes]
     answers: list[bytes] = field(default_factory=list)
     closed: bool = False
+
+
+class Heartbeat:
+    """Detects suspensions of this process, after which the broker has closed waiting connections."""
+
+    def __init__(self) -> None:
+        self._latest, self._longest = time.monotonic(), 0.0
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def longest_gap(self) -> float:
+        """Seconds, since the last call."""
+        self._note()
+        found, self._longest = self._longest, 0.0
+        return found
+
+    def _beat(self) -> None:
+        while True:
+            time.sleep(1.0)
+            self._note()
+
+    def _note(self) -> None:
+        now = time.monotonic()
+        self._longest, self._latest = max(self._longest, now - self._latest), now
 
 
 class Target:

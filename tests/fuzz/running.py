@@ -17,7 +17,7 @@ from tests.fuzz import corpus as corpus_files
 from tests.fuzz.batches import Batches
 from tests.fuzz.broken_tls import Vandal
 from tests.fuzz.damaging import damaged
-from tests.fuzz.driving import Cost, Hung, Talk, Target
+from tests.fuzz.driving import Cost, Heartbeat, Hung, Talk, Target
 from tests.fuzz.findings import Findings
 from tests.fuzz.generating import Generator
 from tests.fuzz.judging import (
@@ -46,6 +46,7 @@ LIFETIME_FRAMES = 20_000  # then the broker begins with an empty folder
 REFRESH_FRAMES = 2_000
 MAX_SERIES = 12  # frames on one connection
 CONNECTIONS = 16  # at once
+SUSPENDED_SECONDS = 20.0  # the broker waits 30 s for a first request
 MUTATED_SHARE = 0.3
 STATEFUL_SHARE = 0.3
 SPLICED = 200  # recent frames to cut pieces from
@@ -90,6 +91,7 @@ class Run:
         self._variant = variants[0]
         self._folder = folder
         self._start = start
+        self._heartbeat = Heartbeat()
         self._print = tell
         self.progress: Callable[[], None] = lambda: None
         self._numbers = 0
@@ -274,7 +276,7 @@ class Run:
         try:
             return work(self.target)
         except Hung as hung:
-            self._find_who_hangs(hung)
+            self.find_who_hangs(hung)
             return None
 
     # -- judging ------------------------------------------------------------------------------------
@@ -286,8 +288,9 @@ class Run:
         try:
             cost = self.target.cost()
         except Hung as hung:
-            self._find_who_hangs(hung)
+            self.find_who_hangs(hung)
             return
+        self._heartbeat.longest_gap()
         self._note(cost)
         if is_suspect(cost, max(map(len, self._unjudged))):
             self._look_closer(cost)
@@ -339,11 +342,14 @@ class Run:
         except Hung:
             return Cost(float("inf"), None, 0, 0, 0, [], {})
 
-    def _find_who_hangs(self, hung: Hung) -> None:
-        """A fresh broker for each of the last frames, until one hangs again."""
+    def find_who_hangs(self, hung: Hung) -> None:
+        """Try each of the last frames on a new broker until one hangs again. Does nothing after a suspension."""
         suspects, self._unjudged = self._unjudged, []
         self._since_look = 0
         self.close()
+        if self._heartbeat.longest_gap() > SUSPENDED_SECONDS:
+            self.findings.noise["hung after a suspension"] += 1
+            return
         for frame in reversed(suspects):
             found = [failure for failure in alone(self.target, frame) if failure.kind == "hung"]
             if found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -18,7 +19,7 @@ from barnabas.protocol.messages.metadata import ApiVersionsRequest
 from barnabas.protocol.schema import Message
 from tests.fuzz import corpus
 from tests.fuzz.batches import Batches
-from tests.fuzz.driving import Talk, Target
+from tests.fuzz.driving import Hung, Talk, Target
 from tests.fuzz.findings import summary
 from tests.fuzz.generating import Generator
 from tests.fuzz.judging import Failure, alone, confirmed, message_of, read_answers
@@ -117,6 +118,18 @@ def test_defects_within_bursts_are_found_and_attributed_to_their_frames(mutant: 
     mutant.variant = PLAIN
     assert {kind: found.frame for (_, kind), found in run.findings.failures.items()} == planted
     assert {api for api, _ in run.findings.failures} == {"Heartbeat"}
+
+
+def test_a_broker_that_gave_up_while_the_fuzzer_was_suspended_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    suspended, awake = Run(SEED), Run(SEED)
+    monkeypatch.setattr(suspended._heartbeat, "_latest", time.monotonic() - 60)
+    for run in (suspended, awake):
+        run.find_who_hangs(Hung("nobody can connect"))
+
+    assert suspended.findings.failures == {}
+    assert list(awake.findings.failures) == [("several", "hung")]
 
 
 def test_a_sound_request_has_no_defect(mutant: Target) -> None:
