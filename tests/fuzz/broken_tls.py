@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import ssl
 import struct
@@ -31,9 +30,6 @@ class Vandal:
     def __init__(self, source: Random, frame: Callable[[], bytes]) -> None:
         self._source = source
         self._frame = frame
-        self._secrets = tempfile.NamedTemporaryFile(prefix="barnabas-fuzz-secrets-")  # noqa: SIM115  (as long as we)
-        self._telling = tls_context()
-        self._telling.keylog_filename = self._secrets.name
 
     def attack(self, target: Target) -> bytes:
         """Return the sent bytes."""
@@ -122,14 +118,16 @@ class Vandal:
 
     def _update_keys(self, target: Target, client: socket.socket) -> bytes:
         """New keys again and again, alone or with a little data between them."""
-        tls, received = _Client(self._telling), b""
-        while not tls.is_done:
-            _send(client, tls.next_flight(received))
-            received = (target.hear(client) or b"") if not tls.is_done else b""
-            if not tls.is_done and not received:
-                return b""
-        writer = Writer.from_secrets(Path(self._secrets.name))
-        os.truncate(self._secrets.name, 0)
+        context = tls_context()
+        with tempfile.NamedTemporaryFile(prefix="barnabas-fuzz-secrets-") as secrets:
+            context.keylog_filename = secrets.name
+            tls, received = _Client(context), b""
+            while not tls.is_done:
+                _send(client, tls.next_flight(received))
+                received = (target.hear(client) or b"") if not tls.is_done else b""
+                if not tls.is_done and not received:
+                    return b""
+            writer = Writer.from_secrets(Path(secrets.name))
         frame, between = self._frame()[:1000], self._source.choice((1, 30, 300) * 5 + (10_000,))
         updates = [
             writer.key_update(self._source.choice((ASK_FOR_ONE, ASK_FOR_NONE))) for _ in range(between)
