@@ -1,29 +1,30 @@
-"""The cluster of a small shop with two hours of history, for the screenshots of the documentation."""
+"""The cluster of a small shop, with two hours behind it and groups that read: for pictures of the documentation."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, ProcessStatus, StatusPart
-from barnabas.services.console.history.store import HistoryStore
+from barnabas.client.schemas import Schema, SchemaClient
 from barnabas.testing import EmbeddedBroker
 
 TOPICS = ("orders", "payments", "clicks", "shipments", "app.logs")
 PARTITIONS = 4
 MINUTES = 120
 TIMEOUT = 30.0
-# Lag of each group as a share of the topic.
-GROUPS = {"billing": ("orders", 0.01), "warehouse": ("orders", 0.2), "fraud": ("payments", 0.05)}
+TICK_SECONDS = 0.5
+STANDS_STILL = 60.0
+"""Seconds after which warehouse reads nothing more."""
+# What each group reads, and the most records that it manages in a tick.
+GROUPS = {"billing": ("orders", 500), "warehouse": ("orders", 500), "fraud": ("payments", 6)}
 LINES = (
     "INFO order {n} placed by customer-{c}",
     "INFO payment {n} took {d} ms",
@@ -34,15 +35,37 @@ LINES = (
 
 @contextmanager
 def shop() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as broker:
+    with EmbeddedBroker(registry=True) as broker:
         servers = broker.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": servers})
-        status = NewTopic(STATUS_TOPIC, 1, config=TOPIC_SETTINGS)
-        for future in admin.create_topics([*(NewTopic(t, PARTITIONS) for t in TOPICS), status]).values():
+        for future in admin.create_topics([NewTopic(name, PARTITIONS) for name in TOPICS]).values():
             future.result(TIMEOUT)
+        _register(broker.registry_url)
         _sell(servers)
-        with _groups(servers):
+        trade = _Trade(servers)
+        trade.start()
+        try:
             yield broker
+        finally:
+            trade.close()
+
+
+def _register(url: str) -> None:
+    """Two versions of one subject, and others."""
+    fields = [("id", "long"), ("customer", "int"), ("city", "string"), ("amount", "double")]
+    order = [{"name": name, "type": kind} for name, kind in fields]
+    coupon = {"name": "coupon", "type": ["null", "string"], "default": None}
+    page = 'syntax = "proto3";\nmessage Click {\n  string page = 1;\n}\n'
+    with SchemaClient(url) as client:
+        for found in (order, [*order[:3], {**order[3], "doc": "gross"}, coupon]):
+            text = json.dumps({"type": "record", "name": "Order", "namespace": "shop", "fields": found})
+            client.register("orders-value", Schema("AVRO", text))
+        client.register(
+            "payments-value",
+            Schema("AVRO", json.dumps({"type": "record", "name": "Payment", "fields": order[:2]})),
+        )
+        client.register("clicks-value", Schema("PROTOBUF", page))
+        client.register("orders-key", Schema("AVRO", '"string"'))
 
 
 def _sell(servers: str) -> None:
@@ -54,8 +77,6 @@ def _sell(servers: str) -> None:
         for _ in range(int(busy)):
             at = now - (MINUTES - minute) * 60_000 + source.randrange(60_000)
             _event(producer, source, min(at, now))
-    for each in _statuses(now):
-        producer.produce(STATUS_TOPIC, msgspec.json.encode(each), each.key)
     assert producer.flush(TIMEOUT) == 0
 
 
@@ -69,59 +90,56 @@ def _event(producer: Producer, source: random.Random, at: int) -> None:
     for page in range(source.randrange(4)):
         producer.produce("clicks", json.dumps({"page": f"/shoes/{page}"}), key, timestamp=at)
     line = source.choices(LINES, (60, 30, 8, 2))[0].format(n=number, c=customer, d=source.randrange(20, 900))
-    timestamp = time.strftime("%FT%T", time.gmtime(at / 1000))
-    producer.produce("app.logs", f"{timestamp}.{at % 1000:03d}Z {line}", "shop-1", timestamp=at)
+    moment = time.strftime("%FT%T", time.gmtime(at / 1000))
+    producer.produce("app.logs", f"{moment}.{at % 1000:03d}Z {line}", "shop-1", timestamp=at)
     producer.poll(0)
 
 
-def remember(path: Path) -> None:
-    """Two hours of samples, as a console that had been running would have them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    store, now = HistoryStore(path), int(time.time() * 1000)
-    for ago in range(MINUTES * 6, 0, -1):
-        wave = 1 + math.sin(ago / 90)
-        lags = {"billing": 25 * wave, "warehouse": 700 + 400 * wave, "fraud": 140 * wave}
-        values = {f"group/{name}/lag": lag for name, lag in lags.items()}
-        values |= {f"group/{name}/lag_seconds": lag * 1.1 for name, lag in lags.items()}
-        total = {"cluster/lag": sum(lags.values()), "cluster/lag_seconds": lags["warehouse"] * 1.1}
-        total |= {"cluster/out": 3 + 2 * wave, "cluster/bytes": 1_600_000 - ago * 1500}
-        store.record(now - ago * 10_000, values | total)
-    store.close()
+class _Trade(threading.Thread):
+    """Sells on, and has the groups read: billing keeps up, fraud is too slow, warehouse stops after a minute."""
+
+    def __init__(self, servers: str) -> None:
+        super().__init__(name="trade", daemon=True)
+        self._servers = servers
+        self._closing = threading.Event()
+
+    def run(self) -> None:
+        producer, source = Producer({"bootstrap.servers": self._servers, "linger.ms": 5}), random.Random(4)
+        readers = {name: _reader(self._servers, name, topic) for name, (topic, _) in GROUPS.items()}
+        began = time.monotonic()
+        while not self._closing.wait(TICK_SECONDS):
+            passed = time.monotonic() - began
+            for _ in range(8 + int(5 * math.sin(passed / 20))):
+                _event(producer, source, int(time.time() * 1000))
+            for name, reader in readers.items():
+                _read(reader, 0 if name == "warehouse" and passed > STANDS_STILL else GROUPS[name][1])
+        producer.flush(TIMEOUT)
+        for reader in readers.values():
+            reader.close()
+
+    def close(self) -> None:
+        self._closing.set()
+        self.join(TIMEOUT)
 
 
-def _statuses(now: int) -> list[ProcessStatus]:
-    lines = [StatusPart("app", kind="files", topics=["app.logs"], lag=0, counts={"records": 5000})]
-    flows = [
-        StatusPart(name, lag=lag, counts={"rows": 5210}) for name, lag in (("traffic", 3), ("sessions", 12))
+def _reader(servers: str, group: str, topic: str) -> Consumer:
+    settings = {"group.id": group, "client.id": f"{group}-1", "auto.offset.reset": "latest"}
+    consumer = Consumer({"bootstrap.servers": servers, "enable.auto.commit": False, **settings})
+    ends = [
+        TopicPartition(topic, at, consumer.get_watermark_offsets(TopicPartition(topic, at), TIMEOUT)[1])
+        for at in range(PARTITIONS)
     ]
-    return [
-        ProcessStatus(
-            "agent", "shop-1", "running", "shop-1", 712, now - 7_200_000, now, every=3600.0, parts=lines
-        ),
-        ProcessStatus(
-            "pipeline", "activity", "running", "etl-1", 933, now - 7_200_000, now, every=3600.0, parts=flows
-        ),
-    ]
+    consumer.commit(offsets=ends, asynchronous=False)
+    consumer.subscribe([topic])
+    while not consumer.assignment():
+        consumer.poll(0.05)
+    return consumer
 
 
-@contextmanager
-def _groups(servers: str) -> Iterator[None]:
-    members = []
-    for group, (topic, behind) in GROUPS.items():
-        consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "client.id": f"{group}-1"})
-        consumer.commit(offsets=list(_partitions(consumer, topic, behind)), asynchronous=False)
-        consumer.subscribe([topic])
-        while not consumer.assignment():
-            consumer.poll(0.05)
-        members.append(consumer)
-    try:
-        yield
-    finally:
-        for member in members:
-            member.close()
-
-
-def _partitions(consumer: Consumer, topic: str, behind: float) -> Iterator[TopicPartition]:
-    for partition in range(PARTITIONS):
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT)
-        yield TopicPartition(topic, partition, int(end * (1 - behind)))
+def _read(consumer: Consumer, most: int) -> None:
+    """A reader of nothing stays a member: its partitions are paused."""
+    if not most:
+        consumer.pause(consumer.assignment())
+    read = consumer.consume(max(1, most), 0.05)
+    if read:
+        consumer.commit(asynchronous=False)

@@ -1,15 +1,18 @@
-"""The screenshots of docs/console.md: `pytest tests/services/console/browser/test_screenshots.py --screenshots`."""
+"""The pictures of docs/console.md: `pytest tests/services/console/browser/test_screenshots.py --screenshots`."""
 
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.services.console.browser.shop import remember, shop
+from barnabas.client.schemas import RegistryAccount
+from barnabas.services.console.settings import ClusterSettings
+from tests.services.console.browser.shop import shop
 from tests.services.console.browser.visits import PHONE, Scheme, visiting
 from tests.services.console.web import CLUSTER, RunningConsole, running_console
 from tests.support.programs import PROJECT_ROOT
@@ -19,15 +22,18 @@ if TYPE_CHECKING:
 
 PICTURES = PROJECT_ROOT / "docs" / "images" / "console"
 MAX_PICTURE = 60_000
+WATCHED_SECONDS = 420.0
+"""The curves are what the console has sampled: nothing is made up."""
 SIZE = (1440, 900)
 SHOWN: dict[str, tuple[str, Scheme, tuple[int, int]]] = {
-    "overview": ("", "light", SIZE),
+    "overview": ("?since=15m", "light", SIZE),
+    "schemas": ("/schemas/orders-value?tab=changes", "light", SIZE),
     "records": ("/topics/orders/records?find=Oslo&where=value.amount+%3E+60", "light", (1280, 720)),
-    "group": ("/groups/warehouse", "dark", SIZE),
+    "group": ("/groups/warehouse?since=15m", "dark", SIZE),
     "offsets": ("/groups/warehouse/offsets?to=latest", "light", SIZE),
     "chart": ("/topics/orders/chart", "light", SIZE),
     "logs": ("/logs?find=bank", "light", SIZE),
-    "phone": ("", "dark", PHONE),
+    "phone": ("?since=15m", "dark", PHONE),
 }
 # Small pictures without a program for that: the browser has an encoder.
 AS_WEBP = """async (data) => {
@@ -42,11 +48,15 @@ AS_WEBP = """async (data) => {
 @pytest.fixture(scope="module")
 def shop_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
     folder: Path = tmp_path_factory.mktemp("shop")
-    remember(folder / CLUSTER / "history.sqlite")
-    with shop() as broker, running_console(broker.bootstrap_servers, folder) as console:
-        yield console
+    with shop() as broker:
+        registry = RegistryAccount.at(broker.registry_url)
+        cluster = ClusterSettings(CLUSTER, broker.bootstrap_servers, registry=registry, logs=("app.logs",))
+        with running_console(broker.bootstrap_servers, folder, clusters=(cluster,)) as console:
+            time.sleep(WATCHED_SECONDS)
+            yield console
 
 
+@pytest.mark.timeout(1800)  # the first one waits until there is something to show
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_has_its_picture(chromium: Browser, shop_console: RunningConsole, name: str) -> None:
     path, scheme, size = SHOWN[name]
@@ -58,7 +68,7 @@ def test_a_page_has_its_picture(chromium: Browser, shop_console: RunningConsole,
         visit.open(f"/c/{CLUSTER}{path}")
         if name == "records":
             visit.page.locator("main tbody tr").first.wait_for()
-        visit.page.wait_for_timeout(3_000)  # until charts are drawn and a search has results
+        visit.page.wait_for_timeout(3_000)  # until curves are drawn and a search has read enough to look at
         taken = visit.page.screenshot()
         small = base64.b64decode(_blank(chromium, taken))
     PICTURES.mkdir(parents=True, exist_ok=True)

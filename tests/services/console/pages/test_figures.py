@@ -98,7 +98,7 @@ def test_names_from_clients_are_escaped_everywhere(pages: Web) -> None:
     assert "&lt;script&gt;alert" in answer.text
 
 
-def test_a_list_of_topics_says_how_long_records_are_kept(pages: Web) -> None:
+def test_the_list_of_topics_shows_retention(pages: Web) -> None:
     rows = {row["name"]: row for row in pages.api("/topics", internal="true", q="_").json["topics"]}
     kept = {name: (row["kept_seconds"], row["tags"]) for name, row in rows.items()}
     assert kept["_compacted"] == (-1, ["compacted"])

@@ -98,7 +98,7 @@ def test_topics_that_the_user_may_not_describe_have_no_link_and_no_rate(web: Web
     assert {(each["url"], each["caption"]) for each in nodes if each["kind"] == "topic"} == {("", "topic")}
 
 
-def test_a_full_column_keeps_the_busiest_and_what_fails(
+def test_a_full_column_keeps_busy_and_failed_nodes(
     web: Web, console: RunningConsole, console_broker: EmbeddedBroker
 ) -> None:
     now = time.time_ns() // 1_000_000

@@ -107,7 +107,7 @@ def test_a_schema_is_checked_before_it_is_registered(web: Web) -> None:
     assert web.api("/schemas/orders-value").json["chosen"]["version"] == 3
 
 
-def test_a_check_of_what_is_no_schema_says_why(web: Web) -> None:
+def test_a_check_of_an_invalid_schema_gives_the_reason(web: Web) -> None:
     page = web.api("/check-schema", subject="orders-value", schema='{"type": "strng"}').json
     assert page["result"] is None
     assert "strng" in page["error"]
@@ -145,7 +145,7 @@ def test_a_schema_is_shown_with_one_field_a_line() -> None:
     assert pretty("AVRO", "[" * 100_000) == "[" * 100_000
 
 
-def test_a_difference_folds_what_is_far_from_a_change() -> None:
+def test_a_difference_folds_unchanged_lines() -> None:
     before = "\n".join(str(number) for number in range(100))
     lines = compare(before, before.replace("\n50\n", "\nfifty\n"))
     assert [line.text for line in lines if line.kind == "folded"] == ["47", "46"]

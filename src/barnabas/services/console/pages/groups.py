@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from heapq import nlargest
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -176,6 +176,7 @@ class GroupQuery(msgspec.Struct):
     """Page of the partitions."""
     members: int = 1
     """Page of the members."""
+    tab: Literal["lag", "members"] = "lag"
 
 
 class GroupPartitionRow(msgspec.Struct):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Literal
 
 import msgspec
 
@@ -31,6 +32,8 @@ SPARKS = ("cluster/in", "cluster/lag_seconds", "cluster/bytes")
 
 class OverviewQuery(msgspec.Struct):
     since: str = "2h"
+    language: Literal["python", "java", "go", "node"] = "python"
+    """Language of the example before the first record."""
 
 
 class BrokerSummaryRow(msgspec.Struct):

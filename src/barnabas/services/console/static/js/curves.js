@@ -175,7 +175,7 @@ function plot(figure, data) {
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
     scales: { y: { range: (chart, low, high) => [Math.min(0, low ?? 0), (Math.max(high ?? 0, high > limit / 3 ? limit : 0) || 1) * 1.08] } },
     axes: [
-      { ...axis, grid: { show: false }, values: times, space: 90, size: 24, gap: 4 },
+      { ...axis, grid: { show: false }, values: times, space: 90, size: 28, gap: 8 },
       { ...axis, size: 62, gap: 6, space: 36, ...(unit === "s" ? { incrs: steps } : {}), grid: { stroke: colour("--grid"), width: 1 }, values: (chart, ticks) => ticks.map((tick) => (unit === "s" ? written(tick, unit) : short(tick).join(""))) },
     ],
     series: [{}, ...series],
