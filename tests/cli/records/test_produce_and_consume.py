@@ -88,7 +88,7 @@ def test_several_topics_are_read_together(cli: Cli, topic: str, new_name: Callab
     ("arguments", "reason"),
     [
         (("--from", "yesterday"), "not a valid start position"),
-        (("--format", "%q"), "%q means nothing"),
+        (("--format", "%q"), "%q is not a valid directive"),
     ],
 )
 def test_wrong_use_is_explained_and_ends_with_2(
