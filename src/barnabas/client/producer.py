@@ -338,6 +338,7 @@ class Producer:
         if sender is None:
             if not self._tasks:
                 self._tasks.append(asyncio.create_task(self._recount()))
+            partition = partition._replace(partition=int(partition.partition))  # reports have a plain int
             sender = self._senders[partition] = PartitionSender(self, partition)
             self._tasks.append(asyncio.create_task(sender.run(), name=f"produce to {partition}"))
         return sender
