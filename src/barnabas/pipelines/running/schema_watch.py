@@ -91,16 +91,16 @@ def _columns(frame: DataFrame) -> list[StructType]:
 
 def _subjects(frames: Iterable[DataFrame]) -> Iterator[WatchedSubject]:
     for frame in frames:
-        for (kind, tables), columns in zip(relations(frame), _columns(frame), strict=True):
-            if kind.lower() != FORMAT or {"value.avro.schema", "value.schema"} & tables.keys():
+        for (kind, settings), columns in zip(relations(frame), _columns(frame), strict=True):
+            if kind.lower() != FORMAT or {"value.avro.schema", "value.schema"} & settings.keys():
                 continue
-            if "," in tables.get("subscribe", ","):
+            if "," in settings.get("subscribe", ","):
                 continue
             try:
-                options = Options(tables, "source")
-                if tables.get("value.format", "").lower() not in REGISTERED and not options.is_registered:
+                options = Options(settings, "source")
+                if settings.get("value.format", "").lower() not in REGISTERED and not options.is_registered:
                     continue
                 account = options.registry()
             except OptionError:  # values without a registry
                 continue
-            yield WatchedSubject(f"{tables['subscribe'].strip()}-value", account, tables, columns)
+            yield WatchedSubject(f"{settings['subscribe'].strip()}-value", account, settings, columns)
