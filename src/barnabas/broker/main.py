@@ -79,7 +79,7 @@ def run(
 
 
 def stop_signals() -> list[signal.Signals]:
-    """Signals that stop a broker in order, as those of a JVM do: SIGHUP, unless it is started by `nohup`."""
+    """Signals that stop a broker cleanly, as those of a JVM do: SIGHUP, too, unless it is started by `nohup`."""
     hang_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGTERM, signal.SIGINT, *hang_up]
 
